@@ -103,7 +103,7 @@ def _test_report(config: Config, model: Artifact) -> Mapping[str, Any]:
     stage = Stage("test", Path(config.run) / "test", scores_recipe(config), inputs)
     test = stage.ensure(config, lambda draft: _translate_test_set(draft, config, corpus, model))
     try:
-        _show_samples(test.path)
+        _show_samples(test)
         scores_of(test.report)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{test.path} is damaged ({error!r}); delete it") from None
@@ -131,14 +131,14 @@ def _translate_test_set(draft: Draft, config: Config, corpus: Corpus, model: Art
         return
     draft.report["exposure"] = describe_exposure(exposure)
     batches = open_batches(Path(config.run) / "batches")
-    memory, similarity = find_nearest(sources, batches.train, Tokenizer.load(model.path))
+    memory, similarity = find_nearest(sources, batches.train, Tokenizer.load(model))
     draft.report["parts"] = score_parts(
         hypotheses, memory, references, similarity, [any(it) for it in exposure], writing
     )
 
 
-def _show_samples(folder: Path) -> None:
-    texts = [load_lines(folder / name) for name in TEST_FILES]
+def _show_samples(test: Artifact) -> None:
+    texts = [load_lines(test.file(name)) for name in TEST_FILES]
     step = max(1, len(texts[0]) // SAMPLES)
     for source, reference, hypothesis in list(zip(*texts, strict=True))[::step][:SAMPLES]:
         say(f"\n  source       {source}\n  reference    {reference}\n  translation  {hypothesis}")

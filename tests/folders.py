@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn import Identity
 
 from architectures import seq2seq
-from mtkit.artifacts.manifest import create
+from mtkit.artifacts.manifest import kind_at, open_artifact
+from mtkit.artifacts.replacement import create
 from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
@@ -48,6 +49,18 @@ def train(sentences: list[str] = SENTENCES, *, vocab_size: int = 300, **options:
         **options,
     )
     return Tokenizer({Path("spm.model"): model.getvalue()})
+
+
+def tokenizer_in(folder: Path) -> Tokenizer:
+    """Load the tokenizer of a complete folder: a tokenizer, a model or a checkpoint."""
+    kind = kind_at(folder)
+    assert kind is not None
+    return Tokenizer.load(open_artifact(folder, kind))
+
+
+def paths_in(folder: Path) -> dict[str, Path]:
+    """Return the paths of all files in a folder, by name."""
+    return {path.name: path for path in folder.iterdir()}
 
 
 def write_model(

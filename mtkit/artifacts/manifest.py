@@ -1,12 +1,11 @@
 """Artifacts, which stages write and read: a folder is complete if it has a `manifest.json`.
 
-An artifact is written to a temporary folder next to it, which is renamed at the end. It has two
-hashes: `request` covers kind, format, settings and identities of the inputs, and is the same on any
-machine; `identity` also covers the files, and later stages record it as their input.
+An artifact has two hashes. `request` covers kind, format, settings and identities of the inputs,
+and is the same on any machine. `identity` also covers the files, and later stages record it as
+their input.
 
-An artifact may come from an untrusted source: only regular files in its own folder are read, and
-JSON of bounded size. A process may be killed at any moment: the next process then finds the old
-artifact, the new one, or none, and removes temporary folders.
+An artifact may come from an untrusted source. Only regular files that its manifest lists are read,
+and JSON of bounded size.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Literal
 
-from mtkit.artifacts.storage import path_in_oserror, read_json, sync, temporary_path, write_json
+from mtkit.artifacts.storage import read_json
 from mtkit.errors import UserError
 
 Kind = Literal["corpus", "tokenizer", "batches", "checkpoint", "model", "test", "export"]
@@ -57,6 +55,23 @@ class Artifact:
         return str(self.manifest["identity"])
 
     @property
+    def files(self) -> Mapping[str, Any]:
+        """The listed files by name, each with its "bytes" and "sha256"."""
+        return dict(self.manifest["files"])
+
+    @property
+    def paths(self) -> Mapping[str, Path]:
+        """The paths of the listed files, by name."""
+        return {name: self.path / name for name in self.files}
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file; raise UserError if the manifest does not list it."""
+        if name not in self.files:
+            command = COMMANDS[self.manifest["kind"]]
+            raise UserError(f"{self.path / MANIFEST} lists no {name}; rebuild it with `{command}`")
+        return self.path / name
+
+    @property
     def report(self) -> Mapping[str, Any]:
         """Figures for people (scores, counts), which are part of neither hash."""
         return dict(self.manifest["report"])
@@ -81,80 +96,18 @@ def hashes_of(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {"request": request, "identity": identity}
 
 
-@contextmanager
-def create(
-    path: Path,
-    kind: Kind,
-    settings: Mapping[str, Any],
-    inputs: Mapping[str, str],
-    report: dict[str, Any] | None = None,
-) -> Iterator[Path]:
-    """Yield an empty folder, which becomes the artifact at `path` when the block ends.
-
-    If the block raises, an older artifact at `path` stays. The block may add to `report`.
-    """
-    partial, old = temporary_path(path), path.with_name(f".{path.name}.old")
-    _put_back(old, path)
-    _delete(partial)
-    try:
-        partial.mkdir(parents=True)
-        with path_in_oserror(path):
-            yield partial
-            for file in partial.iterdir():  # only the owner can read what safetensors writes
-                file.chmod(partial.stat().st_mode & 0o666)  # the folder's mode has the umask
-                sync(file)
-            manifest = {
-                "kind": kind,
-                "format": FORMAT_VERSIONS[kind],
-                "mtkit": VERSION,
-                "settings": settings,
-                "inputs": inputs,
-                "files": {file.name: _describe_file(file) for file in sorted(partial.iterdir())},
-                "report": report or {},
-            }
-            write_json(partial / MANIFEST, manifest | hashes_of(manifest))
-        _delete(old)
-        if os.path.lexists(path):
-            path.rename(old)
-        partial.rename(path)
-        sync(path.parent)
-        _delete(old)
-    except BaseException:
-        with suppress(OSError):  # keep the first error; the next run removes the rest
-            _put_back(old, path)
-            _delete(partial)
-        raise
-
-
-def refuse_existing(output: Path) -> None:
-    """Raise UserError if `output` exists."""
-    if output.exists():
-        raise UserError(f"{output} already exists; choose a new folder")
-
-
-def remove(path: Path) -> None:
-    """Delete an artifact, if it exists: first rename its folder, then delete the files."""
-    partial = temporary_path(path)
-    _delete(partial)
-    if os.path.lexists(path):
-        path.rename(partial)
-    _delete(partial)
-
-
-def clear_leftovers(folder: Path) -> None:
-    """Remove partial and old artifacts in a folder, which killed processes have left."""
-    for old in folder.glob(".*.old"):
-        _put_back(old, old.with_name(old.stem.removeprefix(".")))
-    for leftover in [*folder.glob(".*.partial"), *folder.glob(".*.old")]:
-        _delete(leftover)
-
-
 def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     """Check the file sizes of the artifact at `path` and return it; `verify` checks hashes, too.
 
     Raises UserError if it is missing or damaged; OtherFormatError if its version is another one.
     """
-    manifest, command = _read_manifest(path, kind), COMMANDS[kind]
+    command = COMMANDS[kind]
+    try:
+        manifest = _read_manifest(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{path} holds no {kind}; make one with `{command}`") from None
+    except _NoManifestError as error:
+        raise UserError(f"{error}; rebuild with `{command}`") from None
     if manifest["kind"] != kind:
         raise UserError(f"{path} should hold a {kind}, but its manifest says {manifest['kind']!r}")
     if manifest["format"] != FORMAT_VERSIONS[kind]:
@@ -164,13 +117,28 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
         )
     if manifest != manifest | hashes_of(manifest):
         raise UserError(f"{path / MANIFEST} is damaged: its hashes do not match its content")
-    sizes = _sizes_of_files(path)
+    if not manifest["files"]:
+        raise UserError(f"{path / MANIFEST} lists no files; rebuild it with `{command}`")
     for name, facts in manifest["files"].items():
-        is_sound = sizes.get(name) == facts["bytes"]
+        is_sound = _size_of(path, name) == facts["bytes"]
         if not is_sound or (verify and hash_file(path / name) != facts["sha256"]):
             again = f"copy it again, or rebuild it with `{command}`"
             raise UserError(f"{path / name} is missing or damaged; {again}")
     return Artifact(path, manifest)
+
+
+def listed_files(folder: Path) -> frozenset[str] | None:
+    """Return the names of the files that mtkit wrote to a folder, with that of the manifest.
+
+    Return None if the folder has no manifest, or a damaged one.
+    """
+    try:
+        manifest = _read_manifest(folder)
+    except (OSError, UserError):
+        return None
+    if manifest != manifest | hashes_of(manifest):
+        return None
+    return frozenset(manifest["files"]) | {MANIFEST}
 
 
 def kind_at(path: Path) -> Kind | None:
@@ -182,16 +150,13 @@ def kind_at(path: Path) -> Kind | None:
     return next((known for known in COMMANDS if known == kind), None)
 
 
-def _describe_file(file: Path) -> dict[str, Any]:
-    return {"bytes": file.stat().st_size, "sha256": hash_file(file)}
+class _NoManifestError(UserError):
+    """A file that is named like a manifest, but is none."""
 
 
-def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
+def _read_manifest(path: Path) -> dict[str, Any]:
     """Return a manifest after a check of the types of its parts, but not of their values."""
-    try:
-        manifest = read_json(path / MANIFEST)
-    except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path} holds no {kind}; make one with `{COMMANDS[kind]}`") from None
+    manifest = read_json(path / MANIFEST)
     match manifest:
         case {
             "kind": str(),
@@ -206,28 +171,23 @@ def _read_manifest(path: Path, kind: Kind) -> dict[str, Any]:
             for facts in files.values()
         ):
             return dict(manifest)
-    raise UserError(f"{path / MANIFEST} is not a manifest; rebuild with `{COMMANDS[kind]}`")
+    raise _NoManifestError(f"{path / MANIFEST} is not a manifest")
 
 
-def _sizes_of_files(folder: Path) -> dict[str, int]:
-    """Return the size of each file by its name; UserError for a link, a pipe or a device."""
-    entries = list(folder.iterdir())
-    for path in entries:
-        if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise UserError(
-                f"{path} is a link, pipe or device; put a copy of the file in its place"
-            )
-    return {path.name: path.stat().st_size for path in entries if path.is_file()}
+def _size_of(folder: Path, name: str) -> int | None:
+    """Return the size of a file in the folder itself; None if there is no such file.
 
-
-def _put_back(old: Path, path: Path) -> None:
-    """Undo the first of the two renames by which `create` replaces an artifact."""
-    if os.path.lexists(old) and not os.path.lexists(path):
-        old.rename(path)
-
-
-def _delete(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    Raises UserError if it is no plain file: a link could lead out of the folder.
+    """
+    if name != os.path.basename(name):
+        return None
+    try:
+        status = os.lstat(folder / name)
+    except (FileNotFoundError, ValueError):  # ValueError: the name contains a null character
+        return None
+    if not S_ISREG(status.st_mode):
+        raise UserError(
+            f"{folder / name} is a link, pipe, device or folder; put a copy of the file in its "
+            "place"
+        )
+    return status.st_size

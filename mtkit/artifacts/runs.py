@@ -15,7 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtkit.artifacts.manifest import MANIFEST, Artifact, kind_at, open_artifact
+from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, kind_at, open_artifact
+from mtkit.artifacts.replacement import foreign, refuse_foreign_folder
 from mtkit.artifacts.storage import read_json, temporary_path, write_text
 from mtkit.config.parse import LOCAL, parse_file
 from mtkit.errors import UserError, blame_setting
@@ -24,13 +25,21 @@ from mtkit.report import printable, say, warn
 if TYPE_CHECKING:  # translation reads no settings of training
     from mtkit.config.settings import Config
 
-SETTINGS = "config.yaml"
-LOCK, OWNER = ".lock", ".owner"
+SETTINGS, METRICS = "config.yaml", "metrics.jsonl"
+SETTINGS_HEADER = "# All settings of this run, written by mtkit.\n"
+"""The first line of RUN/config.yaml, which shows that mtkit may replace the file."""
+METRICS_START = '{"kind": "'
+"""The first characters of RUN/metrics.jsonl, for the same purpose."""
+LOCK, OWNER = ".mtkit-lock", ".mtkit-owner"
 CHECKPOINTS, INDEX = "checkpoints", "checkpoints.json"
+CHECKPOINT_NAMES = "step-*"
+"""Pattern of the names of checkpoints, in the folder CHECKPOINTS."""
 WEIGHTS = "model.safetensors"
 INIT_FROM = ("training", "init_from")
 STARTED_BY = "MTKIT_STARTED_BY"
 """Environment variable of a worker that describes the process that started it."""
+STAGE_KINDS: tuple[Kind, ...] = ("tokenizer", "batches", "model", "test")
+"""The artifacts of a run; the folder of each has the name of its kind."""
 LATEST = Path("runs/latest")
 """A link to the run in this directory whose training began or resumed last."""
 
@@ -48,7 +57,51 @@ def save_config(config: Config) -> None:
     """Write the resolved settings to RUN/config.yaml; the run must be locked."""
     from mtkit.config.yaml import dump_config
 
-    write_text(Path(config.run) / SETTINGS, dump_config(config))
+    write_text(Path(config.run) / SETTINGS, SETTINGS_HEADER + dump_config(config))
+
+
+def refuse_foreign_files(run: Path) -> None:
+    """Raise UserError if a file or folder of the user has a name that mtkit writes in a run.
+
+    A user may choose a folder of their own as the run directory, such as the current one.
+    """
+    for kind in STAGE_KINDS:
+        refuse_foreign_folder(run / kind, kind)
+    checkpoints = run / CHECKPOINTS
+    are_ours = {
+        SETTINGS: _starts_with(run / SETTINGS, SETTINGS_HEADER),
+        METRICS: _starts_with(run / METRICS, METRICS_START),
+        CHECKPOINTS: checkpoints.is_dir() or not os.path.lexists(checkpoints),
+        f"{CHECKPOINTS}/{INDEX}": _is_index(checkpoints / INDEX)
+        or bool(checkpoint_steps(checkpoints)),
+    }
+    for name, is_ours in are_ours.items():
+        if not is_ours:
+            raise foreign(run / name)
+
+
+def _starts_with(path: Path, start: str) -> bool:
+    """Return whether a file is missing, or is a plain file with this start.
+
+    A killed process may have written only a part of the start.
+    """
+    if not os.path.lexists(path):
+        return True
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return start.encode().startswith(file.read(len(start.encode())))
+
+
+def _is_index(path: Path) -> bool:
+    """Return whether a file is missing, or holds the steps of checkpoints."""
+    if not os.path.lexists(path):
+        return True
+    try:
+        index = read_json(path)
+    except UserError:
+        return False
+    return isinstance(index, dict) and {"last", "best"} <= index.keys()
 
 
 def default_run() -> Path:
@@ -115,7 +168,8 @@ def find_origin(config: Config) -> Artifact | None:
             raise UserError(
                 f"{place}: {LATEST} will point to this run; give the path of the other run itself"
             )
-        if Path(config.run).resolve() in (path.resolve(), *path.resolve().parents):
+        real = Path(os.path.realpath(path))
+        if Path(os.path.realpath(config.run)) in (real, *real.parents):
             raise UserError(f"{place} is the model of this run itself; choose another run")
         return find_model(place)
 
@@ -133,26 +187,39 @@ def checkpoint_steps(folder: Path) -> list[int]:
 
 def link_latest(run: Path) -> None:
     """Make the run the default of commands, when there is no config."""
+    link = temporary_path(LATEST)
     try:
         LATEST.parent.mkdir(exist_ok=True)
-        if LATEST.exists() and not LATEST.is_symlink():
-            warn(f"{LATEST} is not a symlink and was left unchanged; give the model with -m")
+        is_free = not os.path.lexists(LATEST)
+        # A link that leads nowhere, or in a circle, is replaced as well.
+        is_link_to_run = LATEST.is_symlink() and (
+            (LATEST / SETTINGS).is_file() or not LATEST.exists()
+        )
+        if not (is_free or is_link_to_run):
+            warn(f"{LATEST} is not a link to a run and was left unchanged; give the model with -m")
             return
-        link = temporary_path(LATEST)
-        while LATEST.resolve() != run.resolve():
+        target = os.path.relpath(os.path.realpath(run), os.path.realpath(LATEST.parent))
+        while not (LATEST.is_symlink() and os.readlink(LATEST) == target):
             with suppress(FileExistsError, FileNotFoundError):  # another run sets the link, too
                 link.unlink(missing_ok=True)
-                link.symlink_to(os.path.relpath(run, LATEST.parent))
+                link.symlink_to(target)
                 link.replace(LATEST)
     except OSError as error:
+        with suppress(OSError):
+            link.unlink(missing_ok=True)
         warn(f"{LATEST} cannot be written ({error.strerror}); give the model with -m {run}")
 
 
 @contextmanager
 def locked(run: Path) -> Iterator[None]:
-    """Hold the lock of a run while writing to it; UserError if another process holds it."""
+    """Hold the lock of a run while writing to it.
+
+    Raises:
+        UserError: another process holds the lock, or a file of the user is where mtkit would write.
+    """
     from filelock import FileLock, Timeout  # imports asyncio, which would delay translation
 
+    refuse_foreign_files(run)
     lock = FileLock(run / LOCK)
     try:
         run.mkdir(parents=True, exist_ok=True)

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, create, open_artifact
+from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, open_artifact
 from mtkit.artifacts.recipe import Recipe
+from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, locked, save_config
 from mtkit.errors import UserError
 from mtkit.report import say

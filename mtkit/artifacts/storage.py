@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_IMODE, S_ISREG
 from typing import Any, TextIO
 
 from mtkit.errors import UserError
@@ -48,15 +48,37 @@ def open_atomically(path: Path) -> Iterator[TextIO]:
     partial = temporary_path(path)
     try:
         with path_in_oserror(path):
-            with partial.open("w", encoding="utf-8", newline="\n") as file:
+            with open(
+                partial, "w", encoding="utf-8", newline="\n", opener=open_without_links
+            ) as file:
                 yield file
             sync(partial)
+        keep_permissions(path, partial)
         partial.replace(path)
         sync(path.parent)
     except BaseException:
         with suppress(OSError):  # keep the first error
             partial.unlink(missing_ok=True)
         raise
+
+
+def open_without_links(path: str, flags: int) -> int:
+    """Open a file for `open(opener=...)`; raise OSError if the path is a link.
+
+    Somebody else may have put a link there, if others can write to the folder.
+    """
+    return os.open(path, flags | os.O_NOFOLLOW, mode=0o666)
+
+
+def keep_permissions(path: Path, new: Path) -> None:
+    """Give a file that will replace `path` the same permissions and owner, if `path` exists."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    with suppress(PermissionError):  # only root may give files to other users
+        os.chown(new, status.st_uid, status.st_gid)
+    new.chmod(S_IMODE(status.st_mode))
 
 
 def temporary_path(path: Path) -> Path:

@@ -64,7 +64,7 @@ def build_batches(config: Config) -> Artifact:
     if "overlap" in config.batching.drop and config.data.test:
         inputs |= hash_corpora(config.data.test, "data.test")
     stage = Stage("batches", path, batches_recipe(config), inputs)
-    return stage.ensure(config, lambda draft: _fill(draft, config, Tokenizer.load(tokenizer.path)))
+    return stage.ensure(config, lambda draft: _fill(draft, config, Tokenizer.load(tokenizer)))
 
 
 def check_settings(artifact: Artifact, recipe: Recipe) -> None:
@@ -81,8 +81,9 @@ def open_batches(path: Path) -> Batches:
         UserError: the batches are missing or damaged.
     """
     artifact = open_artifact(path, "batches")
-    train, valid = Store.open(path, "train"), Store.open(path, "valid")
-    texts = _read_lines(path / VALID_SOURCE), _read_lines(path / VALID_TARGET)
+    train = Store.open(artifact.paths, "train")
+    valid = Store.open(artifact.paths, "valid")
+    texts = _read_lines(artifact.file(VALID_SOURCE)), _read_lines(artifact.file(VALID_TARGET))
     return Batches(artifact, train, valid, _read_weights(artifact, train), *texts)
 
 

@@ -7,7 +7,7 @@ id as int64, `NAME.corpora` the number of each pair's corpus as uint16.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,24 +72,29 @@ class Store:
     """(n,): the number of each row's corpus."""
 
     @classmethod
-    def open(cls, folder: Path, name: str) -> Store:
-        """Open the store `name` in `folder`.
+    def open(cls, files: Mapping[str, Path], name: str) -> Store:
+        """Open the store `name`; `files`: the paths of all files of the batches, by name.
 
         Raises:
-            UserError: the store is missing, or its files do not fit together.
+            UserError: a file is missing, or the files do not fit together.
+            OSError: a file cannot be opened.
         """
-        dtypes = [it for it in TOKEN_DTYPES if (folder / f"{name}.{it.name}").is_file()]
-        again = "rebuild it with `mtkit batch`"
+        again = "rebuild the batches with `mtkit batch`"
+        dtype: np.dtype[Any] = TOKEN_DTYPES[0]
+        if f"{name}.{dtype.name}" not in files:
+            dtype = TOKEN_DTYPES[1]
         try:
-            tokens = np.memmap(folder / f"{name}.{dtypes[0].name}", dtypes[0], "r")
-            lengths = np.memmap(folder / f"{name}.lengths", np.uint16, "r").reshape(-1, 2)
-            starts = np.memmap(folder / f"{name}.starts", np.int64, "r")
-            corpora = np.memmap(folder / f"{name}.corpora", np.uint16, "r")
-        except (OSError, ValueError, IndexError):  # missing, or with an impossible size
-            raise UserError(f"{folder} has no token store {name!r}; {again}") from None
+            tokens = np.memmap(files[f"{name}.{dtype.name}"], dtype, "r")
+            lengths = np.memmap(files[f"{name}.lengths"], np.uint16, "r").reshape(-1, 2)
+            starts = np.memmap(files[f"{name}.starts"], np.int64, "r")
+            corpora = np.memmap(files[f"{name}.corpora"], np.uint16, "r")
+        except (KeyError, FileNotFoundError):
+            raise UserError(f"a file of the token store {name!r} is missing; {again}") from None
+        except ValueError:  # a size that is no multiple of the type's
+            raise UserError(f"a file of the token store {name!r} is damaged; {again}") from None
         end = starts[-1] + lengths[-1].sum(dtype=np.int64)
         if len(tokens) != end or not len(lengths) == len(starts) == len(corpora):
-            raise UserError(f"{folder}: files of {name!r} do not fit together; {again}")
+            raise UserError(f"the files of the token store {name!r} do not fit together; {again}")
         return cls(tokens, np.asarray(lengths), np.asarray(starts), corpora)
 
     def __len__(self) -> int:

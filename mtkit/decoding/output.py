@@ -1,23 +1,89 @@
-"""Output files: they appear only when complete, and an interrupted one can be resumed.
+"""Outputs that the user names with -o.
 
-Lines first go to a temporary file. A JSON file next to it records what the output depends on.
+A plain file appears only when it is complete, and an interrupted one can be resumed: lines first go
+to a temporary file, and a JSON file next to it records what the output depends on. A stream (a
+device, a pipe, or an open file such as /dev/stdout) is written directly, so that nothing it leads
+to is replaced. A link to a file is refused.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from os.path import samestat
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO
 
-from mtkit.artifacts.storage import path_in_oserror, read_json, sync, temporary_path, write_json
+from mtkit.artifacts.storage import (
+    keep_permissions,
+    open_without_links,
+    path_in_oserror,
+    read_json,
+    sync,
+    temporary_path,
+    write_json,
+)
 from mtkit.errors import UserError
 from mtkit.report import say
+
+STANDARD_STREAMS = ("stdin", "stdout", "stderr")
+"""Names of the first three file descriptors of a process."""
+MAX_LINKS = 40
+"""Longest chain of links that is followed, as in Linux."""
+
+
+def check_output(path: Path) -> None:
+    """Check that an output can be written.
+
+    Raises:
+        UserError: the path is a link to a file, a folder, a write-protected file, or the file that
+            the shell has connected to a standard stream of this command.
+    """
+    if is_stream(path):
+        return
+    if path.is_symlink():
+        raise UserError(f"{path} is a link; give the file itself, {os.path.realpath(path)}")
+    try:
+        status = path.stat()
+    except OSError:  # a new file, if its folder can be written
+        return
+    if S_ISDIR(status.st_mode):
+        raise UserError(f"{path} is a folder; give a file")
+    if not os.access(path, os.W_OK):
+        raise UserError(f"{path} cannot be written (it is write-protected)")
+    for descriptor, name in enumerate(STANDARD_STREAMS):
+        with suppress(OSError):  # a closed stream
+            if samestat(os.fstat(descriptor), status):
+                raise UserError(f"{path} is {name} of this command; choose another output")
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path leads to a device, a pipe, or an open file of this process."""
+    if _descriptor(path) is not None:
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (S_ISREG(mode) or S_ISDIR(mode))
+
+
+def _descriptor(path: Path) -> int | None:
+    """Return the file descriptor that a path such as /dev/stdout or /dev/fd/3 stands for."""
+    for _ in range(MAX_LINKS):
+        if not path.is_symlink():
+            break
+        folder = os.path.realpath(path.parent)
+        if re.fullmatch(rf"/proc/{os.getpid()}(/task/\d+)?/fd", folder):
+            return int(path.name)
+        path = path.parent / path.readlink()
+    return None
 
 
 @contextmanager
@@ -31,15 +97,21 @@ def open_output(
     """Open a file or standard output, and yield it with the number of input lines already done.
 
     `dependencies`: all that the output depends on; None: the output cannot be resumed. `rows`:
-    number of output lines for each input line. Raises UserError if the file cannot be written, or
-    the dependencies have changed.
+    number of output lines for each input line. A file that is replaced keeps its permissions.
+
+    Raises:
+        UserError: the file cannot be written, or the dependencies have changed.
     """
-    if path is None or (path.exists() and not path.is_file()):  # a device or a pipe
-        with nullcontext(sys.stdout.buffer) if path is None else _opened(path, path) as file:
+    if path is None:
+        yield sys.stdout.buffer, 0
+        return
+    check_output(path)
+    if is_stream(path):
+        with _opened(path, path) as file:
             yield file, 0
         return
-    target = path.resolve()
-    partial, record = temporary_path(target), target.with_name(f".{target.name}.json")
+    partial = temporary_path(path)
+    record = partial.with_name(f"{partial.name}.json")
     with _opened(partial, path) as file:
         _lock(file, partial, path)
         done = _resume(path, partial, record, dependencies, rows) if dependencies and resume else 0
@@ -53,7 +125,8 @@ def open_output(
             with path_in_oserror(path):
                 file.flush()
                 sync(partial)
-                partial.replace(target)
+                keep_permissions(path, partial)
+                partial.replace(path)
             record.unlink(missing_ok=True)
         except BaseException:
             with suppress(OSError):  # must not hide the first error
@@ -69,8 +142,16 @@ def open_output(
 
 @contextmanager
 def _opened(written: Path, path: Path) -> Iterator[BinaryIO]:
+    """Open a stream or a temporary file to add to it; `path`: its name for messages."""
+    descriptor = _descriptor(written)
     try:
-        file = written.open("ab")
+        if descriptor is not None:
+            # A duplicate writes where the shell would: behind earlier lines of a log.
+            file = os.fdopen(os.dup(descriptor), "wb")
+        elif is_stream(written):
+            file = written.open("ab")
+        else:
+            file = open(written, "ab", opener=open_without_links)  # noqa: SIM115
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror})") from None
     try:

@@ -19,7 +19,7 @@ from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.storage import path_in_oserror
 from mtkit.corpus.files import count_lines, input_lines, open_input, text_lines
 from mtkit.decoding.api import Translator
-from mtkit.decoding.output import open_output
+from mtkit.decoding.output import check_output, is_stream, open_output
 from mtkit.decoding.segment import Line, Translation
 from mtkit.errors import UserError
 from mtkit.progress import Progress, progress
@@ -46,9 +46,8 @@ class Files:
     def is_resumable(self) -> bool:
         """Whether all inputs and the output are files, so that a later command can resume."""
         read = (self.input, self.prefixes) if self.prefixes else (self.input,)
-        if self.output is None or not all(path and path.is_file() for path in read):
-            return False
-        return self.output.is_file() or not self.output.exists()
+        are_files = all(path and path.is_file() for path in read)
+        return are_files and self.output is not None and not is_stream(self.output)
 
     def check(self) -> None:
         """Raise UserError if a file cannot be used, or the numbers of lines and prefixes differ."""
@@ -57,6 +56,8 @@ class Files:
             raise UserError(f"{self.input}: no such file; {advice}")
         if self.output and self.output.suffix == ".gz":
             raise UserError(f"{self.output}: the output is plain text; choose a name without .gz")
+        if self.output:
+            check_output(self.output)
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
         for path in inputs:
             if self.output and self.output.is_file() and self.output.samefile(path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from mtkit.artifacts.manifest import refuse_existing
+from mtkit.artifacts.replacement import refuse_existing
 from mtkit.artifacts.runs import config_of
 from mtkit.batching.build import Batches, open_batches
 from mtkit.decoding.api import load

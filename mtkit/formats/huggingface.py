@@ -19,7 +19,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from mtkit.artifacts.manifest import create, hash_file, refuse_existing
+from mtkit.artifacts.manifest import hash_file
+from mtkit.artifacts.replacement import create, refuse_existing
 from mtkit.artifacts.runs import WEIGHTS
 from mtkit.artifacts.storage import write_json
 from mtkit.config.base import validated

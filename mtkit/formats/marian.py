@@ -6,6 +6,7 @@ sines before all cosines, as in Marian (Junczys-Dowmunt et al. 2018).
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -87,7 +88,7 @@ def their_name(name: str, settings: TransformerSettings) -> str:
 
 def find_file(folder: Path, name: str) -> Path:
     """Return the path of a file, with links resolved, because the hub's cache has only links."""
-    path = (folder / name).resolve()
+    path = Path(os.path.realpath(folder / name))
     if path.is_file():
         return path
     if name == WEIGHTS_FILE and (folder / PICKLE_FILE).exists():

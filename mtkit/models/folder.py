@@ -31,7 +31,7 @@ class OpenedModel:
 
     @property
     def weights(self) -> Path:
-        return self.artifact.path / WEIGHTS
+        return self.artifact.file(WEIGHTS)
 
     @property
     def name(self) -> str:
@@ -55,12 +55,12 @@ def open_model(path: Place | None = None) -> OpenedModel:
         UserError: there is no model, it is damaged, or its tokenizer belongs to another model.
     """
     artifact = find_best(path)
-    path = artifact.path / CONFIG
+    path = artifact.file(CONFIG)
     try:
         config = validated(ModelConfig, read_json(path), str(path))
     except OSError as error:
         raise UserError(f"{path} is not the config of a model ({error})") from None
-    tokenizer = Tokenizer.load(artifact.path)
+    tokenizer = Tokenizer.load(artifact)
     expected, actual = ((it.source_vocab, it.target_vocab) for it in (config, tokenizer))
     if actual != expected:
         raise UserError(

@@ -70,7 +70,7 @@ def _open(path: Path) -> ComparedRun:
     if identity not in (None, test.manifest["inputs"].get("model")):
         warn(f"{path}: the test set was translated by an earlier model; run `mtkit run`")
         return run
-    texts = (load_lines(test.path / name) for name in (REFERENCE_FILE, HYPOTHESES_FILE))
+    texts = (load_lines(test.file(name)) for name in (REFERENCE_FILE, HYPOTHESES_FILE))
     return ComparedRun(run.name, run.config, run.records, *texts)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 
+from mtkit.decoding.output import check_output, open_output
 from mtkit.errors import UserError
 from mtkit.report import MAX_CELLS, cell_width, say, table
 from mtkit.training.metrics import points_of
@@ -137,7 +138,8 @@ def check_picture(path: Path) -> None:
             f"{path} is not the name of a picture; choose one that ends in "
             + " or ".join(PICTURE_SUFFIXES)
         )
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+    check_output(path)
+    if not os.access(path.parent, os.W_OK):
         raise UserError(f"{path} cannot be written; choose another name")
 
 
@@ -173,7 +175,7 @@ def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> No
 
 
 def _save(figure: Figure, path: Path) -> None:
-    """Write a .png or .svg file atomically, and say so."""
+    """Write a .png or .svg file, and say so."""
     from matplotlib import rc_context
 
     kind, picture = path.suffix.lower().removeprefix("."), BytesIO()
@@ -181,5 +183,6 @@ def _save(figure: Figure, path: Path) -> None:
     with rc_context({"svg.hashsalt": "mtkit"}), catch_warnings():
         filterwarnings("ignore", r"Glyph \d+")  # missing glyphs of run names are drawn as boxes
         figure.savefig(picture, format=kind, dpi=144, metadata=no_date)
-    path.write_bytes(picture.getvalue())
+    with open_output(path) as (file, _):
+        file.write(picture.getvalue())
     say(f"wrote {path}")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
+from mtkit.artifacts.manifest import Artifact
 from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
@@ -21,6 +22,8 @@ from mtkit.tokenizer.sampling import SubwordSampler
 
 JOINT_MODEL = "spm.model"
 SOURCE_MODEL, TARGET_MODEL = "spm.source.model", "spm.target.model"
+MAX_MODEL_BYTES = 1 << 26
+"""Largest SentencePiece model that is read; one with a million subwords takes half as much."""
 
 
 class Tokenizer:
@@ -45,16 +48,17 @@ class Tokenizer:
         self._spellings = _Spellings(self.can_spell)
 
     @classmethod
-    def load(cls, folder: Path) -> Tokenizer:
-        """Load the tokenizer of a tokenizer artifact or a model folder, or raise a UserError."""
-        is_joint = (folder / JOINT_MODEL).is_file()
-        names = (JOINT_MODEL,) if is_joint else (SOURCE_MODEL, TARGET_MODEL)
-        try:
-            return cls({folder / name: (folder / name).read_bytes() for name in names})
-        except OSError as error:
-            raise UserError(
-                f"{folder} has no tokenizer ({JOINT_MODEL}, or {SOURCE_MODEL} and {TARGET_MODEL})"
-            ) from error
+    def load(cls, artifact: Artifact) -> Tokenizer:
+        """Load the tokenizer of a tokenizer artifact, a model or a checkpoint.
+
+        Raises:
+            UserError: the artifact lists no tokenizer, or its files are not SentencePiece models.
+        """
+        names = [JOINT_MODEL]
+        if JOINT_MODEL not in artifact.files:
+            names = [SOURCE_MODEL, TARGET_MODEL]
+        paths = [artifact.file(name) for name in names]
+        return cls({path: read_model(path) for path in paths})
 
     def copy_to(self, folder: Path) -> None:
         """Write the models to files in `folder`."""
@@ -153,6 +157,24 @@ class _Spellings(dict[int, str]):
                 spelling = compatible
         self[code] = spelling
         return spelling
+
+
+def read_model(path: Path) -> bytes:
+    """Return the content of the file of a SentencePiece model.
+
+    Raises:
+        UserError: the file cannot be read, or is larger than any model.
+    """
+    try:
+        with path.open("rb") as file:
+            model = file.read(MAX_MODEL_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror})") from error
+    if len(model) > MAX_MODEL_BYTES:
+        raise UserError(
+            f"{path} is not a SentencePiece model: it is larger than {MAX_MODEL_BYTES >> 20} MiB"
+        )
+    return model
 
 
 def open_processor(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:

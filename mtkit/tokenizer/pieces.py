@@ -9,7 +9,7 @@ from typing import Any
 from mtkit.errors import UserError
 from mtkit.report import warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
-from mtkit.tokenizer.codec import open_processor
+from mtkit.tokenizer.codec import open_processor, read_model
 
 SPECIAL_PIECES = {PAD: "<pad>", UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
 
@@ -46,10 +46,7 @@ def parse_model(path: Path) -> Any:
     """
     from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
-    try:
-        model = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror})") from None
+    model = read_model(path)
     open_processor(path, model)
     return ModelProto.FromString(model)
 

@@ -73,7 +73,7 @@ def _hash_inputs(config: Config) -> dict[str, str]:
 
 def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     if model:
-        Tokenizer.load(model.path).copy_to(draft.folder)
+        Tokenizer.load(model).copy_to(draft.folder)
         say(f"tokenizer: copied from {model.path}")
         return
     settings = config.tokenizer

@@ -12,7 +12,8 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from mtkit.artifacts.manifest import Artifact, OtherFormatError, open_artifact, remove
+from mtkit.artifacts.manifest import Artifact, OtherFormatError, open_artifact
+from mtkit.artifacts.replacement import remove
 from mtkit.artifacts.runs import INDEX, WEIGHTS, checkpoint_at, checkpoint_steps
 from mtkit.artifacts.stage import Stage, checkpoint_mismatch
 from mtkit.artifacts.storage import read_json, write_json
@@ -131,13 +132,12 @@ class Checkpoints:
 
     def weights(self, step: int) -> dict[str, Tensor]:
         """Verify the checkpoint of `step`, and return its weights."""
-        self.open(step)
-        return safetensors.torch.load_file(self.path(step) / WEIGHTS)
+        return safetensors.torch.load_file(self.open(step).file(WEIGHTS))
 
     def _load(self, checkpoint: Artifact, state: TrainState) -> None:
-        numbers = read_json(checkpoint.path / STATE)
-        load_weights(state.model, checkpoint.path / WEIGHTS)
-        _load_moments(state.optimizer, checkpoint.path / OPTIMIZER)
+        numbers = read_json(checkpoint.file(STATE))
+        load_weights(state.model, checkpoint.file(WEIGHTS))
+        _load_moments(state.optimizer, checkpoint.file(OPTIMIZER))
         state.scaler.load_state_dict(numbers.pop("scaler"))
         state.progress = PROGRESS.validate_python(numbers)
         state.seconds = checkpoint.report["seconds"]

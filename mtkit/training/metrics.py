@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from mtkit.artifacts.runs import METRICS
 from mtkit.artifacts.storage import write_text
 
 SHOWN_SCORES = {"loss": ("loss", ".3f"), "perplexity": ("perplexity", ".4g")}
@@ -23,7 +24,7 @@ class MetricsLog:
     """
 
     def __init__(self, run: Path) -> None:
-        self.path = run / "metrics.jsonl"
+        self.path = run / METRICS
 
     def write(self, record: Mapping[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

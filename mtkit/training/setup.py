@@ -10,9 +10,11 @@ from typing import Literal
 
 import torch
 
-from mtkit.artifacts.manifest import MANIFEST, Artifact, clear_leftovers, open_artifact
+from mtkit.artifacts.manifest import MANIFEST, Artifact, open_artifact
 from mtkit.artifacts.recipe import batches_recipe, checkpoint_recipe, model_recipe, tokenizer_recipe
+from mtkit.artifacts.replacement import recover_all
 from mtkit.artifacts.runs import (
+    CHECKPOINT_NAMES,
     CHECKPOINTS,
     INIT_FROM,
     WEIGHTS,
@@ -84,7 +86,7 @@ class RunInputs:
         torch.manual_seed(config.seed)
         model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
         if self.origin:
-            load_weights(model, self.origin.path / WEIGHTS)
+            load_weights(model, self.origin.file(WEIGHTS))
         precision = pick_precision(config.training.precision, device)
         return new_state(model.to(device), config.training, precision, group)
 
@@ -134,10 +136,10 @@ def open_inputs(config: Config) -> RunInputs:
     check_settings(data.artifact, batches_recipe(config))
     if changed := _find_changed_text(config, data.artifact):
         warn(f"{data.artifact.path}: {changed} has changed; rerun `mtkit batch` to use its text")
-    tokenizer = Tokenizer.load(artifact.path)
+    tokenizer = Tokenizer.load(artifact)
     if origin := check_origin(config):
         with blame_setting(INIT_FROM):
-            if Tokenizer.load(origin.path).models != tokenizer.models:
+            if Tokenizer.load(origin).models != tokenizer.models:
                 raise UserError(
                     f"{origin.path} has another tokenizer than this run; rerun `mtkit train-spm` "
                     "with this setting, which copies the tokenizer of that model"
@@ -171,10 +173,10 @@ def check_origin(config: Config) -> Artifact | None:
     """
     if origin := find_origin(config):
         with blame_setting(INIT_FROM):
-            tokenizer = Tokenizer.load(origin.path)
+            tokenizer = Tokenizer.load(origin)
             vocabs = tokenizer.source_vocab, tokenizer.target_vocab
             model = build_without_weights(config.model, *vocabs)
-            read_weights(origin.path / WEIGHTS, dict(model.named_parameters()))
+            read_weights(origin.file(WEIGHTS), dict(model.named_parameters()))
     return origin
 
 
@@ -190,7 +192,7 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
     with locked(Path(config.run)) if group.is_main else nullcontext():
         state = inputs.initial_state(group)
         if group.is_main:
-            clear_leftovers(checkpoints.folder)
+            recover_all(checkpoints.folder, CHECKPOINT_NAMES)
         group.barrier()
         checkpoint = checkpoints.load_last(state)
         if group.size > 1:

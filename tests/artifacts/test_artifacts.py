@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.artifacts.manifest import MANIFEST, Artifact, create, hash_file, hashes_of, open_artifact
+from mtkit.artifacts.manifest import MANIFEST, Artifact, hash_file, hashes_of, open_artifact
+from mtkit.artifacts.replacement import create
 from mtkit.errors import UserError
 
 SETTINGS = {"vocab_size": 8, "type": "bpe"}

@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from folders import tokenizer_in
 from mtkit.artifacts.manifest import Artifact
 from mtkit.batching import encode
 from mtkit.batching.build import build_batches, open_batches
@@ -62,7 +63,7 @@ def built(folder: Path, pairs: list[tuple[str, str]], **settings: Any) -> Artifa
 
 def pairs_in(store: Store, artifact: Artifact) -> list[tuple[str, str]]:
     """Return the decoded text of every pair."""
-    tokenizer = Tokenizer.load(artifact.path.with_name("tokenizer"))
+    tokenizer = tokenizer_in(artifact.path.with_name("tokenizer"))
     rows = np.arange(len(store))
     sides = []
     for target in (False, True):
@@ -161,7 +162,7 @@ def test_the_result_does_not_depend_on_chunks_and_threads(
 def test_only_a_few_chunks_are_read_in_advance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokenizer = Tokenizer.load(built(tmp_path, MANY).path.with_name("tokenizer"))
+    tokenizer = tokenizer_in(built(tmp_path, MANY).path.with_name("tokenizer"))
     monkeypatch.setattr(read, "CHUNK_PAIRS", 10)
     taken: list[int] = []
 
@@ -210,5 +211,5 @@ def test_the_model_reads_the_tag_and_rules_do_not(tmp_path: Path) -> None:
     artifact = build_batches(asked)
     report = json.loads((artifact.path / "report.json").read_text())["train"]
     assert (report["kept"], report["dropped"]) == (600, {})
-    sources = [source for source, _ in pairs_in(Store.open(artifact.path, "train"), artifact)]
+    sources = [source for source, _ in pairs_in(Store.open(artifact.paths, "train"), artifact)]
     assert sources == [source for source, _ in MANY] + [f"<bt> {source}" for source, _ in synthetic]

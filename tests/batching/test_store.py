@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from folders import paths_in
 from mtkit.batching.store import Store, store_writer, token_dtype
 from mtkit.errors import UserError
 from mtkit.models.layout import Packed
@@ -35,7 +36,7 @@ def store_of(folder: Path, chunks: list[list[Sides]], vocab: int, corpora: bool 
                 np.array([[len(s), len(t)] for s, t in pairs], np.uint16).reshape(-1, 2),
                 np.full(len(pairs), index if corpora else 0, np.uint16),
             )
-    return Store.open(folder, "train")
+    return Store.open(paths_in(folder), "train")
 
 
 @given(
@@ -99,9 +100,9 @@ def test_a_damaged_store_is_an_error(tmp_path: Path) -> None:
     with (tmp_path / "train.uint16").open("ab") as file:
         file.write(b"xx")
     with pytest.raises(UserError, match="do not fit"):
-        Store.open(tmp_path, "train")
-    with pytest.raises(UserError, match="no token store 'valid'"):
-        Store.open(tmp_path, "valid")
+        Store.open(paths_in(tmp_path), "train")
+    with pytest.raises(UserError, match="'valid' is missing"):
+        Store.open(paths_in(tmp_path), "valid")
 
 
 def test_ids_of_a_larger_type_are_an_error(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def draw_long_lengths(pairs: int, random: np.random.Generator) -> Lengths:
 
 def plan_in_process(work: Path) -> str:
     before, began = peak_bytes(), time.process_time()
-    store = Store.open(work, "train")
+    store = Store.open({path.name: path for path in work.iterdir()}, "train")
     block = partial(plan_block, store.lengths, max_tokens=MAX_TOKENS, seed=1, epoch=0)
     check_fit(store.lengths, MAX_TOKENS)
     load_batch(store, block(0)[0])

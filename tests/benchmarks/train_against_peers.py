@@ -42,6 +42,7 @@ import yaml
 from marian import marian_settings, write_batches
 from processes import mtkit, run, start, wait
 
+from mtkit.artifacts.manifest import open_artifact
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
 from mtkit.study.bench.sample import size_config
@@ -190,7 +191,7 @@ def _prepare(options: argparse.Namespace, work: Path) -> Task:
 
 def _write_pieces(task: Task) -> None:
     """The corpus in subwords, and their vocabulary, as text."""
-    tokenizer = Tokenizer.load(Path(task.config.run) / "tokenizer")
+    tokenizer = Tokenizer.load(open_artifact(Path(task.config.run) / "tokenizer", "tokenizer"))
     for name in ("train", "val"):
         for side, end in SIDES.items():
             text = (task.options.data / f"{name}.{end}").read_text(encoding="utf-8")

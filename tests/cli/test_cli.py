@@ -19,6 +19,7 @@ from typer.main import get_command
 
 import mtkit.study.info
 from commands import call
+from mtkit.artifacts.runs import LOCK
 from mtkit.cli.main import app, main
 from mtkit.config.yaml import dump_config, load_config
 from mtkit.errors import Interrupted
@@ -425,7 +426,7 @@ def test_everybody_whom_the_umask_admits_can_read_a_model(
         assert call("export", "-m", run, "--to", "ctranslate2", "-o", str(tmp_path / "ct")) == 0
     finally:
         os.umask(before)
-    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"]
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != LOCK]
     assert len(files) > 20
     modes = {str(path): oct(path.stat().st_mode & 0o777) for path in files}
     assert set(modes.values()) == {oct(0o666 & ~umask)}, modes

@@ -27,7 +27,7 @@ import mtkit
 from architectures import transformer
 from commands import Stdin
 from folders import SENTENCES, Copier, train, with_settings, write_model
-from mtkit.artifacts.manifest import create
+from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import find_best
 from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings
@@ -569,18 +569,19 @@ def test_a_full_disk_names_the_file_and_keeps_resumable_output(
     (tmp_path / "in").write_bytes(content)
     stdin(io.BytesIO(content))
     files = Files(tmp_path / "in" if source == "a file" else None, tmp_path / "out")
-    whole = Path.open
 
-    def narrow(path: Path, mode: str = "r", **how: Any) -> Any:
-        return io.BufferedWriter(FullDisk(path, "ab")) if mode == "ab" else whole(path, mode, **how)
+    def narrow(path: Path, mode: str, **how: Any) -> Any:
+        return io.BufferedWriter(FullDisk(path, mode))
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left") as error:
-        patch.setattr(Path, "open", narrow)
+        patch.setattr("mtkit.decoding.output.open", narrow, raising=False)
         translate(copier, files, Format())
     assert error.value.filename == str(tmp_path / "out")
     err = capsys.readouterr().err
     assert ("repeat the command with --resume" in err) == (source == "a file")
-    assert left_behind(tmp_path) == ([".out.json", ".out.partial"] if source == "a file" else [])
+    assert left_behind(tmp_path) == (
+        [".out.partial", ".out.partial.json"] if source == "a file" else []
+    )
 
 
 @pytest.mark.slow

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from folders import tokenizer_in
 from mtkit.batching.build import open_batches
 from mtkit.batching.store import Tokens
 from mtkit.decoding import translation_memory
 from mtkit.decoding.translation_memory import find_nearest
-from mtkit.tokenizer.codec import Tokenizer
 
 
 def similarity(one: set[int], other: set[int], weights: dict[int, float]) -> float:
@@ -35,7 +35,7 @@ def test_the_nearest_source_is_that_of_an_exhaustive_search(
     monkeypatch.setattr(translation_memory, "BLOCK_SENTENCES", sentences)
     monkeypatch.setattr(translation_memory, "BLOCK_PAIRS", pairs)
     batches = open_batches(prepared / "run/batches")
-    store, tokenizer = batches.train, Tokenizer.load(prepared / "run/tokenizer")
+    store, tokenizer = batches.train, tokenizer_in(prepared / "run/tokenizer")
     tokens, lengths = store.side(np.arange(len(store)), target=False)
     rows = split_rows(tokens, lengths)
     counts = Counter(tokens.tolist())

@@ -23,6 +23,7 @@ from torch import Tensor
 
 import folders
 from architectures import LAYERS, pair, seq2seq, transformer
+from folders import tokenizer_in
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import load
 from mtkit.decoding.engine import Sentence
@@ -165,7 +166,7 @@ EXPORTED: dict[str, tuple[str, ModelSettings]] = {
 def exported(request: pytest.FixtureRequest, task: Path, transformers: Any) -> tuple[Path, Theirs]:
     """A model of ours, and what transformers makes of it."""
     run, settings = EXPORTED[request.param]
-    tokenizer = Tokenizer.load(task / run / "tokenizer")
+    tokenizer = tokenizer_in(task / run / "tokenizer")
     model = write_model(task / f"model-{request.param}", tokenizer, settings)
     export(model, task / f"export-{request.param}")
     return model, Theirs(transformers, task / f"export-{request.param}")
@@ -174,7 +175,7 @@ def exported(request: pytest.FixtureRequest, task: Path, transformers: Any) -> t
 def test_an_exported_tokenizer_gives_equal_ids(exported: tuple[Path, Theirs]) -> None:
     model, theirs = exported
     eos = theirs.tokenizer.eos_token_id
-    tokenizer = Tokenizer.load(model)
+    tokenizer = tokenizer_in(model)
     assert [[*ids, eos] for ids in tokenizer.encode_source(LINES)] == theirs.ids(LINES)
     upper = [line.upper() for line in LINES]
     target = theirs.tokenizer(text_target=upper)["input_ids"]
@@ -205,7 +206,7 @@ def test_an_exported_model_gives_equal_translations(exported: tuple[Path, Theirs
 def test_search_settings_are_exported_or_named(
     task: Path, transformers: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tokenizer = Tokenizer.load(task / "two/tokenizer")
+    tokenizer = tokenizer_in(task / "two/tokenizer")
     expected = {"no_repeat_ngram": 1, "min_length": 8}
     model = write_model(tmp_path / "model", tokenizer, transformer(tie="target"), **expected)
     export(model, tmp_path / "out")
@@ -233,7 +234,7 @@ def test_search_settings_are_exported_or_named(
 def test_a_model_that_marian_cannot_represent_is_refused(
     settings: ModelSettings, named: str, task: Path, tmp_path: Path
 ) -> None:
-    model = write_model(tmp_path / "model", Tokenizer.load(task / "joint/tokenizer"), settings)
+    model = write_model(tmp_path / "model", tokenizer_in(task / "joint/tokenizer"), settings)
     with pytest.raises(UserError, match=named):
         export(model, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
@@ -326,13 +327,13 @@ def original(transformers: Any, opus: Path) -> Theirs:
 def their_ids(model: Path, theirs: Theirs) -> list[int]:
     """Return the id of each of our symbols in their vocabulary, <unk> if it has none."""
     size = open_model(model).config.target_vocab
-    pieces = Tokenizer.load(model).target_pieces(list(range(size)))
+    pieces = tokenizer_in(model).target_pieces(list(range(size)))
     their_id = theirs.tokenizer.get_vocab()
     return [their_id.get("<pad>" if piece == "<s>" else piece, 1) for piece in pieces]
 
 
 def test_an_imported_tokenizer_gives_equal_pieces(imported: Path, original: Theirs) -> None:
-    their_id, tokenizer = their_ids(imported, original), Tokenizer.load(imported)
+    their_id, tokenizer = their_ids(imported, original), tokenizer_in(imported)
     lines = [*LINES, *WORDS, "aeae", "  ant   BEE "]
     actual = [[their_id[i] for i in ids] + [0] for ids in tokenizer.encode_source(lines)]
     assert actual == original.ids(lines)
@@ -399,7 +400,7 @@ def test_an_exported_model_imports_with_its_own_weights(
     name: str, task: Path, tmp_path: Path
 ) -> None:
     run, settings = EXPORTED[name]
-    model = write_model(tmp_path / "model", Tokenizer.load(task / run / "tokenizer"), settings)
+    model = write_model(tmp_path / "model", tokenizer_in(task / run / "tokenizer"), settings)
     export(model, tmp_path / "out")
     from_huggingface(tmp_path / "out", tmp_path / "back")
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("model", "back"))
@@ -418,7 +419,7 @@ def test_target_language_codes_are_symbols(
     assert (
         "several languages; start each line with a code, such as >>deu<<" in capsys.readouterr().err
     )
-    theirs, tokenizer = Theirs(transformers, folder), Tokenizer.load(tmp_path / "model")
+    theirs, tokenizer = Theirs(transformers, folder), tokenizer_in(tmp_path / "model")
     their_id = theirs.tokenizer.get_vocab()
     lines = [">>deu<< ant bee", ">>cmn_Hans<< cat", "dog"]
     codes = [ids[0] for ids in tokenizer.encode_source(lines)]

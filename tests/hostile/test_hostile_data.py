@@ -29,8 +29,8 @@ from torch import Tensor
 
 from architectures import transformer
 from commands import Stdin, call
-from folders import with_settings
-from mtkit.artifacts.manifest import create
+from folders import tokenizer_in, with_settings
+from mtkit.artifacts.replacement import create
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.build import open_batches
 from mtkit.config.decoding import DecodingSettings, ModelConfig
@@ -43,7 +43,6 @@ from mtkit.decoding.translate import Files, Format, translate
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import get_weights, save_weights
 from mtkit.symbols import EOS, PAD
-from mtkit.tokenizer.codec import Tokenizer
 from nasties import ALL, FILES, INVALID, LARGE, LINES, VALID
 from tasks import tiny_config, write_reversal_task
 
@@ -102,7 +101,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         weights = get_weights(EncoderDecoder(card.model, 310, 310))
         save_weights(weights, model / "model.safetensors")
         write_json(model / "config.json", card.model_dump())
-        Tokenizer.load(folder / "run/tokenizer").copy_to(model)
+        tokenizer_in(folder / "run/tokenizer").copy_to(model)
     return folder
 
 
@@ -318,7 +317,7 @@ def check_batches(home: Path, capture: Capture, nasty: bytes, *changes: str) -> 
     first = [text if len(text.encode()) < MILLION else "" for text in texts_in(sides[0])]
     first, second = ([*map(normalise, side)] for side in (first, texts_in(sides[1])))
     pairs = [*zip(first, second, strict=True), *zip(second, first, strict=True)]
-    tokenizer = Tokenizer.load(Path("run/tokenizer"))
+    tokenizer = tokenizer_in(Path("run/tokenizer"))
     sources, targets = map(list, zip(*pairs, strict=True))
     encoded = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
     kept, blank, long = [], 0, 0

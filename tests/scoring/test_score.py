@@ -16,7 +16,7 @@ from sacrebleu.metrics.chrf import CHRF
 from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, corpus_bleu, write
 
 from commands import Stdin, call
-from mtkit.artifacts.manifest import create
+from mtkit.artifacts.replacement import create
 from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
 from mtkit.scoring.metrics import agreement_with_people, score

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from architectures import ARCHITECTURES, make, sources, targets
 from commands import Stdin
+from folders import tokenizer_in
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import EngineOptions, Request
 from mtkit.decoding.pytorch import PyTorchEngine
@@ -189,7 +190,7 @@ def test_larger_weights_are_lighter() -> None:
 
 @pytest.fixture(scope="module")
 def tokenizer(prepared: Path) -> Tokenizer:
-    return Tokenizer.load(prepared / "run" / "tokenizer")
+    return tokenizer_in(prepared / "run" / "tokenizer")
 
 
 @pytest.fixture
@@ -324,7 +325,7 @@ def test_a_page_shows_the_only_line_that_is_not_blank(
 
 def test_subwords_are_shown_on_request(run: str, capsys: Capture) -> None:
     attend(run, "ibis", target="SIBI", subwords=True)
-    pieces = Tokenizer.load(Path(run) / "tokenizer")
+    pieces = tokenizer_in(Path(run) / "tokenizer")
     subwords = pieces.source_pieces(pieces.encode_source(["ibis"])[0])
     assert " ".join([*subwords, "</s>"]) in capsys.readouterr().out
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mtkit.artifacts.manifest import create
+from mtkit.artifacts.replacement import create
 from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
 from mtkit.scoring.score import score_files

@@ -481,7 +481,7 @@ def test_a_full_disk_leaves_everything_as_it_was(
     if force:
         assert call("init", "a.en", "a.ko") == 0
     before = everything(corpus)
-    monkeypatch.setattr("mtkit.artifacts.manifest.sync", full)
+    monkeypatch.setattr("mtkit.artifacts.replacement.sync", full)
     assert call("init", "a.en", "a.ko", *force) == 1
     assert everything(corpus) == before
     assert bool(force) == Path("mtkit-data").exists()

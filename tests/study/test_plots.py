@@ -76,7 +76,8 @@ def test_a_picture_that_cannot_be_written_is_refused_before_the_work(
     for name in ("a.pdf", "no/a.png", "folder.png", "a.png"):
         with pytest.raises(UserError, match=re.escape(name)):
             check_picture(tmp_path / name)
-    (tmp_path / "a.png").touch()  # an existing file is overwritten
+    monkeypatch.undo()
+    (tmp_path / "a.png").touch()  # an existing file is replaced
     check_picture(tmp_path / "a.png")
 
 

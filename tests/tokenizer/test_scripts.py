@@ -63,7 +63,7 @@ def tokenizer_of(folder: Path, kind: str, **settings: object) -> tuple[Tokenizer
         }
     )
     targets = [pair.target for pair in read_pairs(config.data.train)][: len(LINES)]
-    return Tokenizer.load(train_tokenizer(config).path), targets
+    return Tokenizer.load(train_tokenizer(config)), targets
 
 
 @pytest.fixture(scope="module", params=["bpe", "unigram", "char", "bpe, per side"])
@@ -106,7 +106,7 @@ def test_unseen_compatible_characters_are_read_as_seen_ones(tmp_path: Path) -> N
             "training": {"steps": 1},
         }
     )
-    tokenizer = Tokenizer.load(train_tokenizer(config).path)
+    tokenizer = Tokenizer.load(train_tokenizer(config))
     odd = "Ａ ﬁne\u200b dog\xadruns\xa0１２ ㎞.".replace("\xad", " ")
     assert tokenizer.encode_source([odd]) == tokenizer.encode_source(["A fine dog runs 12 km."])
     assert tokenizer.decode(tokenizer.encode_target([odd])) == [odd]

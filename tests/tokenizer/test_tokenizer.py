@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,7 +17,7 @@ from mtkit.config.settings import Config
 from mtkit.corpus.read import read_pairs
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
-from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.codec import Tokenizer, read_model
 from mtkit.tokenizer.train import sample_pairs, train_tokenizer
 
 
@@ -62,7 +63,7 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
 
 @pytest.fixture(scope="module")
 def tokenizer(artifact: Artifact) -> Tokenizer:
-    return Tokenizer.load(artifact.path)
+    return Tokenizer.load(artifact)
 
 
 @given(any_text)
@@ -105,7 +106,7 @@ def test_equal_corpora_and_settings_give_equal_files(
 
 def test_separate_models_serve_source_and_target(tmp_path: Path) -> None:
     artifact = train_tokenizer(config(tmp_path, ENGLISH, KOREAN, joint=False, vocab_size=330))
-    tokenizer = Tokenizer.load(artifact.path)
+    tokenizer = Tokenizer.load(artifact)
     assert list(tokenizer.models) == ["spm.source.model", "spm.target.model"]
     english, korean = tokenizer.encode_source(ENGLISH[:1]), tokenizer.encode_target(ENGLISH[:1])
     assert len(english[0]) < len(korean[0])
@@ -150,7 +151,7 @@ def test_without_byte_fallback_an_unseen_character_is_unknown(tmp_path: Path) ->
     artifact = train_tokenizer(
         config(tmp_path, ENGLISH, KOREAN, byte_fallback=False, vocab_size=100)
     )
-    (ids,) = Tokenizer.load(artifact.path).encode_source(["ж"])
+    (ids,) = Tokenizer.load(artifact).encode_source(["ж"])
     assert UNK in ids
     assert b"<0x" not in files(artifact)["spm.vocab"]
 
@@ -177,7 +178,7 @@ def test_a_vocabulary_too_large_names_the_largest_that_works(
     target = KOREAN if joint else ENGLISH
     settings = {"type": kind, "joint": joint, "vocab_size": largest}
     artifact = train_tokenizer(config(tmp_path, ENGLISH, target, **settings))
-    assert Tokenizer.load(artifact.path).source_vocab == largest
+    assert Tokenizer.load(artifact).source_vocab == largest
 
 
 @pytest.mark.parametrize(
@@ -201,13 +202,16 @@ def test_a_corpus_of_blank_lines_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_our_tokenizer_is_refused(artifact: Artifact, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="has no tokenizer"):
-        Tokenizer.load(tmp_path)
+    def load() -> Tokenizer:
+        return Tokenizer({tmp_path / "spm.model": read_model(tmp_path / "spm.model")})
+
+    with pytest.raises(UserError, match="cannot be read"):
+        load()
     model = (artifact.path / "spm.model").read_bytes()
     for broken in (b"", model[:1000], b"\0" + model):
         (tmp_path / "spm.model").write_bytes(broken)
         with pytest.raises(UserError, match=r"spm\.model is not a SentencePiece model"):
-            Tokenizer.load(tmp_path)
+            load()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(ENGLISH),
         model_prefix=str(tmp_path / "spm"),
@@ -215,7 +219,10 @@ def test_a_file_that_is_not_our_tokenizer_is_refused(artifact: Artifact, tmp_pat
         minloglevel=3,
     )
     with pytest.raises(UserError, match=r"ids of pad, unk, bos and eos are \(-1, 0, 1, 2\)"):
-        Tokenizer.load(tmp_path)
+        load()
+    os.truncate(tmp_path / "spm.model", 6 << 30)
+    with pytest.raises(UserError, match="larger than 64 MiB"):
+        load()
 
 
 # Existing models
@@ -250,7 +257,7 @@ def existing_model(path: Path, **options: Any) -> sentencepiece.SentencePiecePro
 def test_an_existing_model_splits_text_as_before(tmp_path: Path, options: dict[str, Any]) -> None:
     before = existing_model(tmp_path / "own.model", **options)
     settings = config(tmp_path, ENGLISH, KOREAN, model=str(tmp_path / "own.model"))
-    tokenizer = Tokenizer.load(train_tokenizer(settings).path)
+    tokenizer = Tokenizer.load(train_tokenizer(settings))
     lines = [*ENGLISH[:20], *KOREAN[:20], "<2ko> the big 개", "Ж 1"]
     ids = tokenizer.encode_target(lines)
     pieces = [[tokenizer.target_pieces([i])[0] if i != UNK else "?" for i in line] for line in ids]
@@ -267,7 +274,7 @@ def test_each_side_may_have_a_model_of_its_own(tmp_path: Path) -> None:
         existing_model(tmp_path / f"{name}.model", vocab_size=size)
     paths = [str(tmp_path / "a.model"), str(tmp_path / "b.model")]
     settings = config(tmp_path, ENGLISH, KOREAN, model=paths, joint=False)
-    tokenizer = Tokenizer.load(train_tokenizer(settings).path)
+    tokenizer = Tokenizer.load(train_tokenizer(settings))
     assert (tokenizer.source_vocab, tokenizer.target_vocab) == (301, 321)  # one more for padding
     with pytest.raises(ValueError, match="joint"):
         config(tmp_path, ENGLISH, KOREAN, model=paths)

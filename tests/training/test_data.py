@@ -11,11 +11,11 @@ import pytest
 import torch
 from pytest import MonkeyPatch
 
+from folders import tokenizer_in
 from mtkit.batching import plan
 from mtkit.batching.build import Batches, open_batches
 from mtkit.batching.plan import Rows, count_blocks
 from mtkit.config.settings import Config
-from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training import data as training_data
 from mtkit.training.data import Position, StepData, Stream
 from tasks import Fresh
@@ -23,7 +23,7 @@ from tasks import Fresh
 
 def stream_of(config: Config) -> Stream:
     run = Path(config.run)
-    tokenizer = Tokenizer.load(run / "tokenizer")
+    tokenizer = tokenizer_in(run / "tokenizer")
     return Stream(config, open_batches(run / "batches"), tokenizer)
 
 

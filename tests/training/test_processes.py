@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
+from folders import tokenizer_in
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training import processes
 from mtkit.training.batch import EMPTY_BATCH
 from mtkit.training.checkpoints import recorded_processes
@@ -95,7 +95,7 @@ def eight(monkeypatch: MonkeyPatch) -> None:
 
 
 def started(config: Config) -> int:
-    return count_processes(config, Tokenizer.load(Path(config.run) / "tokenizer"))
+    return count_processes(config, tokenizer_in(Path(config.run) / "tokenizer"))
 
 
 @pytest.mark.usefixtures("eight")

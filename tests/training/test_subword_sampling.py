@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
 
+from folders import paths_in
 from mtkit.batching.build import Batches
 from mtkit.batching.plan import Rows, plan_epoch
 from mtkit.batching.store import Store, store_writer
@@ -128,8 +129,9 @@ def test_sampling_is_a_function_of_the_seed_in_every_thread(
 DRAW = """
 import sys
 from pathlib import Path
+from mtkit.artifacts.manifest import open_artifact
 from mtkit.tokenizer.codec import Tokenizer
-tokenizer = Tokenizer.load(Path(sys.argv[1]))
+tokenizer = Tokenizer.load(open_artifact(Path(sys.argv[1]), "tokenizer"))
 print(tokenizer.samplers(0.3)[0](tokenizer.encode_source(sys.argv[2:]), 7))
 """
 
@@ -191,7 +193,7 @@ def store(tokenizers: Tokenizers, tmp_path_factory: pytest.TempPathFactory) -> S
         tokens = np.array([i for line in ids for i in line * 2], np.uint16)
         lengths = np.array([[len(line)] * 2 for line in ids], np.uint16)
         append(tokens, lengths, np.zeros(len(ids), np.uint16))
-    return Store.open(folder, "train")
+    return Store.open(paths_in(folder), "train")
 
 
 def config_of(sampling: dict[str, Any] | None, **batching: int) -> Config:

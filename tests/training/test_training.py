@@ -21,6 +21,7 @@ from pytest import MonkeyPatch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from folders import tokenizer_in
 from mtkit import pipeline
 from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.batching.build import build_batches
@@ -31,7 +32,6 @@ from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import get_weights
 from mtkit.symbols import PAD
-from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training import data as training_data
 from mtkit.training import finish as run_finish
@@ -577,7 +577,7 @@ def test_fine_tuning_takes_over_the_tokenizer(fresh: Fresh) -> None:
     tuned = fresh("transformer", training={"init_from": "base"}, tokenizer={"vocab_size": 50})
     tuned = tuned.model_copy(update={"run": "tuned"})
     taken = train_tokenizer(tuned)
-    assert Tokenizer.load(taken.path).models == Tokenizer.load(Path("base/model")).models
+    assert tokenizer_in(taken.path).models == tokenizer_in(Path("base/model")).models
     assert train_tokenizer(tuned).identity == taken.identity
     build_batches(tuned)
     alone = tuned.training.model_copy(update={"init_from": None})

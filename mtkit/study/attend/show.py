@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mtkit.decoding.alignment import merge
 from mtkit.decoding.forced import check_attention, teacher_force
-from mtkit.decoding.output import open_output
+from mtkit.decoding.output import check_output, open_output
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import cell_width, data, fitted, plural, printable, say, styled
@@ -59,6 +59,8 @@ def attend(
     """
     if output is not None and output.suffix.lower() != ".html":
         raise UserError(f"{output} is not the name of a page; choose one that ends in .html")
+    if output is not None:
+        check_output(output)
     reader = Reader.load(model, device, subwords=subwords)
     sentences = named_sentences(text)
     if text is None:

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mtkit.artifacts.manifest import VERSION, create
+from mtkit.artifacts.manifest import VERSION
+from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import WEIGHTS
 from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
 from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype

@@ -100,7 +100,7 @@ def open_training_sample(
     if config_file is not None:
         config = load_config(config_file, overrides)
         run = Path(config.run)
-        tokenizer = Tokenizer.load(open_artifact(run / "tokenizer", "tokenizer").path)
+        tokenizer = Tokenizer.load(open_artifact(run / "tokenizer", "tokenizer"))
         yield config.run, RunInputs(config, open_batches(run / "batches"), tokenizer, None)
         return
     config = size_config(size, overrides)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 from pathlib import Path
 
-from mtkit.artifacts.manifest import create, kind_at
-from mtkit.artifacts.storage import open_atomically
+from mtkit.artifacts.manifest import kind_at
+from mtkit.artifacts.replacement import create
 from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.config.errors import flow
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
@@ -24,6 +24,7 @@ from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import Languages
 from mtkit.corpus.validate import check_readable
+from mtkit.decoding.output import check_output, open_output
 from mtkit.errors import UserError
 from mtkit.machine import count_cores
 from mtkit.models.device import pick_device
@@ -98,12 +99,13 @@ def init(options: InitOptions) -> None:
         sides = "source", "target"
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
-        open_atomically(options.output) as config,
+        open_output(options.output) as (config, _),
         create(options.folder, "corpus", {"pairs": facts.pairs}, {}, counts) as draft,
     ):
         counts |= _write_pairs(split, options.corpus, draft, sides)
         values = _data_values(options, sides, counts)
-        config.write(render_config(facts, plan, target_language=languages[1], **values))
+        text = render_config(facts, plan, target_language=languages[1], **values)
+        config.write(text.encode())
     summary = _summary(options, languages, report, counts, facts, plan)
     lines = chain(_describe_exposure(options, sides), summary)
     data_lines(chain.from_iterable(map(wrap, lines)))
@@ -139,13 +141,13 @@ def _check_paths(options: InitOptions) -> None:
     for part, corpus in options.existing.items():
         check_readable(corpus, (f"--{part}",))
     corpora = [options.corpus, *options.existing.values()]
-    inputs = {path.resolve() for corpus in corpora for path in paths_of(corpus)}
+    inputs = {Path(os.path.realpath(path)) for corpus in corpora for path in paths_of(corpus)}
     folder = options.folder
     for path in options.output, folder:
         problem = None
         if options.output.is_dir() or any(parent.is_file() for parent in path.parents):
             problem = "cannot be a file"
-        elif path.resolve() in inputs.union(*(one.parents for one in inputs)):
+        elif Path(os.path.realpath(path)) in inputs.union(*(one.parents for one in inputs)):
             problem = "is an input"
         elif folder.exists() and kind_at(folder) != "corpus":
             problem = f"cannot be written, because {folder} is not from `mtkit init`"
@@ -153,6 +155,7 @@ def _check_paths(options: InitOptions) -> None:
             problem = "already exists (--force replaces it)"
         if problem:
             raise UserError(f"{path} {problem}; choose another output with -o")
+    check_output(options.output)
 
 
 def _check_report(report: CorpusReport, corpus: Corpus) -> None:

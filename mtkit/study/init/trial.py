@@ -51,7 +51,7 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
         config = _sample_config(Path(folder), facts, plan, trained, held_out)
         start = time.perf_counter()
         try:
-            tokenizer = Tokenizer.load(train_tokenizer(config).path)
+            tokenizer = Tokenizer.load(train_tokenizer(config))
         except VocabularyTooLarge as error:
             # The training text differs a little from the sample; its largest size may be smaller.
             smaller = replace(plan, vocabulary=error.largest * 98 // 100)

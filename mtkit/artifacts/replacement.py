@@ -1,0 +1,260 @@
+"""Create, replace and delete artifacts, but never a file of the user.
+
+mtkit deletes only files that the manifest of an artifact lists, and drafts: folders that it is
+still filling. Every other file in the folder of an artifact belongs to the user, and moves to the
+artifact that replaces it. A folder without a manifest belongs to the user, too, and stops the
+command.
+
+An artifact is written to a draft next to it, which is renamed at the end. A process may be killed
+at any moment. The next process then finds the old artifact, the new one or none, and tidies up.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from mtkit.artifacts.manifest import (
+    FORMAT_VERSIONS,
+    MANIFEST,
+    VERSION,
+    Kind,
+    hash_file,
+    hashes_of,
+    listed_files,
+)
+from mtkit.artifacts.storage import path_in_oserror, read_json, sync, temporary_path, write_json
+from mtkit.errors import UserError
+from mtkit.report import warn
+
+DRAFT = ".draft"
+"""A file in every draft, which shows that mtkit created the folder."""
+
+
+@contextmanager
+def create(
+    path: Path,
+    kind: Kind,
+    settings: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    report: dict[str, Any] | None = None,
+) -> Iterator[Path]:
+    """Yield an empty folder, which becomes the artifact at `path` when the block ends.
+
+    If the block raises, an older artifact at `path` stays. The block may add to `report`.
+
+    Raises:
+        UserError: something that mtkit has not written is at `path`.
+    """
+    refuse_foreign_folder(path, kind)
+    _recover(path)
+    draft = temporary_path(path)
+    try:
+        draft.mkdir(parents=True)
+        (draft / DRAFT).touch()
+        with path_in_oserror(path):
+            yield draft
+            files = _finish_files(draft)
+            manifest = {
+                "kind": kind,
+                "format": FORMAT_VERSIONS[kind],
+                "mtkit": VERSION,
+                "settings": settings,
+                "inputs": inputs,
+                "files": files,
+                "report": report or {},
+            }
+            write_json(draft / MANIFEST, manifest | hashes_of(manifest))
+        _replace(path, draft)
+    except BaseException:
+        with suppress(OSError, UserError):  # keep the first error; the next process tidies up
+            _recover(path)
+        raise
+
+
+def refuse_foreign_folder(path: Path, kind: Kind) -> None:
+    """Raise UserError if something that mtkit has not written is in the place of an artifact.
+
+    The places of its draft and of its predecessor are checked, too.
+    """
+    if not _is_vacant(path):
+        is_folder = path.is_dir() and not path.is_symlink()
+        if not is_folder or _belongs_to_others(path / MANIFEST, kind):
+            raise foreign(path)
+    draft, old = temporary_path(path), _old_path(path)
+    if not (_is_vacant(draft) or _is_draft(draft) or listed_files(draft) is not None):
+        raise foreign(draft)
+    if not (_is_vacant(old) or listed_files(old) is not None):
+        raise foreign(old)
+
+
+def foreign(path: Path) -> UserError:
+    """Return the error about something of the user's in a place where mtkit would write."""
+    return UserError(f"{path} was not written by mtkit; move it, or choose another directory")
+
+
+def refuse_existing(output: Path) -> None:
+    """Raise UserError if `output` exists."""
+    if os.path.lexists(output):
+        raise UserError(f"{output} already exists; choose a new folder")
+
+
+def remove(path: Path) -> None:
+    """Delete the files of an artifact, and its folder unless the user has put files there."""
+    _recover(path)
+    listed = listed_files(path)
+    if listed is None:
+        if os.path.lexists(path):
+            _set_aside(path)
+        return
+    if _files_of_user(path, listed):
+        _delete_listed(path, listed)
+        return
+    # Renamed first, so that a killed process never leaves half an artifact.
+    deleted = temporary_path(path)
+    path.rename(deleted)
+    _delete_listed(deleted, listed)
+
+
+def recover_all(folder: Path, names: str) -> None:
+    """Finish or undo what killed processes have begun; `names`: pattern of the artifacts."""
+    for suffix in (".partial", ".old"):
+        for leftover in folder.glob(f".{names}{suffix}"):
+            name = leftover.name.removeprefix(".").removesuffix(suffix)
+            _recover(folder / name)
+
+
+def _finish_files(draft: Path) -> dict[str, Any]:
+    """Write the files of a draft to disk with the user's permissions; return their entries."""
+    permissions = draft.stat().st_mode & 0o666  # the mode of the folder follows the umask
+    files: dict[str, Any] = {}
+    for file in sorted(draft.iterdir()):
+        if file.name == DRAFT:
+            continue
+        file.chmod(permissions)  # only the owner can read what safetensors writes
+        sync(file)
+        files[file.name] = {"bytes": file.stat().st_size, "sha256": hash_file(file)}
+    return files
+
+
+def _replace(path: Path, draft: Path) -> None:
+    """Put a complete draft in the place of an artifact, and move the user's files to it."""
+    if os.path.lexists(path):
+        listed = listed_files(path)
+        if listed is None:
+            _set_aside(path)
+        else:
+            for name in _files_of_user(path, listed):
+                if (draft / name).exists():
+                    raise UserError(
+                        f"{path / name} was not written by mtkit, which would replace it; move it"
+                    )
+    (draft / DRAFT).unlink()
+    old = _old_path(path)
+    if os.path.lexists(path):
+        path.rename(old)
+    draft.rename(path)
+    sync(path.parent)
+    if os.path.lexists(old):
+        _discard(old, successor=path)
+
+
+def _recover(path: Path) -> None:
+    """Finish or undo what a killed process has begun at `path`; leave what it has not written."""
+    draft, old = temporary_path(path), _old_path(path)
+    if listed_files(old) is not None:
+        if os.path.lexists(path):
+            _discard(old, successor=path)
+        else:
+            old.rename(path)
+    listed = listed_files(draft)
+    if _is_draft(draft):
+        _delete_draft(draft)
+    elif listed is not None:
+        _delete_listed(draft, listed)
+    for folder in (draft, old):
+        if _is_empty_folder(folder):
+            folder.rmdir()
+
+
+def _discard(old: Path, *, successor: Path) -> None:
+    """Delete the files of a replaced artifact; move the user's files to its successor."""
+    listed = listed_files(old) or frozenset()
+    for name in _files_of_user(old, listed):
+        if os.path.lexists(successor / name):
+            raise UserError(f"{old / name} was not written by mtkit; move it, and {old} can go")
+        (old / name).rename(successor / name)
+    _delete_listed(old, listed)
+
+
+def _delete_draft(draft: Path) -> None:
+    """Delete a folder that mtkit was filling; the file that shows this comes last."""
+    for file in draft.iterdir():
+        if file.name != DRAFT:
+            file.unlink()
+    (draft / DRAFT).unlink()
+    draft.rmdir()
+
+
+def _delete_listed(folder: Path, listed: frozenset[str]) -> None:
+    """Delete the listed files, the manifest last; then delete the folder if it is empty."""
+    users = _files_of_user(folder, listed)
+    for file in folder.iterdir():
+        if file.name not in (*users, MANIFEST):
+            file.unlink()
+    (folder / MANIFEST).unlink(missing_ok=True)
+    if not users:
+        folder.rmdir()
+
+
+def _files_of_user(folder: Path, listed: frozenset[str]) -> list[str]:
+    """Return the names of the files and folders in an artifact that mtkit has not written."""
+    names: list[str] = []
+    for entry in sorted(folder.iterdir()):
+        is_folder = entry.is_dir() and not entry.is_symlink()
+        if entry.name not in listed or is_folder:  # artifacts contain no folders
+            names.append(entry.name)
+    return names
+
+
+def _set_aside(path: Path) -> None:
+    """Rename a folder whose manifest is damaged, so that nobody can tell whose its files are."""
+    if _is_empty_folder(path):
+        path.rmdir()
+        return
+    names = (path.with_name(f"{path.name}.damaged-{number}") for number in count(1))
+    aside = next(name for name in names if not os.path.lexists(name))
+    path.rename(aside)
+    warn(f"{path / MANIFEST} is damaged; the folder is now {aside}, and can be deleted")
+
+
+def _belongs_to_others(manifest: Path, kind: Kind) -> bool:
+    """Return whether a manifest is missing, or is that of another program or kind of artifact."""
+    try:
+        content = read_json(manifest)
+    except FileNotFoundError:
+        return True
+    except (OSError, UserError):  # damaged
+        return False
+    return not isinstance(content, dict) or content.get("kind") != kind
+
+
+def _is_draft(path: Path) -> bool:
+    return (path / DRAFT).is_file() and not path.is_symlink()
+
+
+def _is_vacant(path: Path) -> bool:
+    return not os.path.lexists(path) or _is_empty_folder(path)
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+
+
+def _old_path(path: Path) -> Path:
+    """Return where an artifact stays until its successor is in its place."""
+    return path.with_name(f".{path.name}.old")
