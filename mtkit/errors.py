@@ -50,8 +50,14 @@ class Interrupted(MtkitError):  # noqa: N818 - not an error
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an allocation failed: in Python, in PyTorch, or when a file was mapped."""
-    messages = ("out of memory", "can't allocate memory", "Cannot allocate memory")
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(text in str(error) for text in messages)
+    """Return whether memory ran out: in Python or PyTorch, or as a file or library was mapped."""
+    if isinstance(error, MemoryError):
+        return True
+    messages = (
+        "out of memory",
+        "can't allocate memory",
+        "Cannot allocate memory",
+        "failed to map segment",  # of a library that is imported
     )
+    is_candidate = isinstance(error, RuntimeError | ImportError)
+    return is_candidate and any(text in str(error) for text in messages)

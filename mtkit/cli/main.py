@@ -119,8 +119,9 @@ def _describe_failure(error: Exception) -> tuple[str, int]:
             return f"the name {text[max(0, at - 20) : at + 5]!r} is not UTF-8; rename the file", 2
         case OSError(strerror=str(reason)):
             return f"{error.filename or 'input or output'}: {reason}", 1
-        case MemoryError() | RuntimeError() if is_out_of_memory(error):
-            return "out of memory; lower batching.max_tokens, or decoding.batch_tokens and beam", 1
+        case MemoryError() | RuntimeError() | ImportError() if is_out_of_memory(error):
+            advice = "lower batching.max_tokens, or decoding.batch_tokens and beam"
+            return f"out of memory; {advice}, or raise the limit of this process", 1
     if number := re.search(r"\(os error (\d+)\)", str(error)):  # from a library written in Rust
         return f"input or output: {os.strerror(int(number[1]))}", 1
     name = type(error).__name__

@@ -13,6 +13,10 @@ from mtkit.config.model import Length, ModelSettings, Vocabulary
 Count = Annotated[NonNegativeInt, Field(le=1_000_000)]
 
 
+MAX_SEARCH_TOKENS = 1 << 16
+"""Largest beam times max_length; memory and time of a search grow with this number."""
+
+
 class DecodingSettings(Settings):
     """How a model searches, and how input is prepared for it."""
 
@@ -51,9 +55,14 @@ class DecodingSettings(Settings):
     )
 
     @model_validator(mode="after")
-    def _lengths_fit(self) -> DecodingSettings:
+    def _are_within_bounds(self) -> DecodingSettings:
         if self.min_length > self.max_length:
             raise ValueError(f"min_length {self.min_length} is above max_length {self.max_length}")
+        if self.beam * self.max_length > MAX_SEARCH_TOKENS:
+            raise ValueError(
+                f"beam {self.beam} times max_length {self.max_length} is above "
+                f"{MAX_SEARCH_TOKENS:,}; lower one of them"
+            )
         return self
 
 

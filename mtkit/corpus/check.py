@@ -145,12 +145,13 @@ class _Survey:
         """Pairs, and those without blank sides, each counted once."""
         self.unequal = ""
         """How long the files are, if their lengths differ."""
-        self.leaked: list[Pair] = []
-        """Those of the distinct pairs whose source is held out."""
+        self.leaked = 0
+        """Number of the distinct pairs whose source is held out."""
         self.faults: Counter[str] = Counter()
         self.features: list[NDArray[Any]] = []
         """For each chunk of n pairs, the (2, n) features of their sides."""
-        self._examples: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+        self.examples: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+        """The first pairs with each fault, in the form of `Pair.excerpt`."""
 
     def __iter__(self) -> Iterator[Pair]:
         seen: set[int] = set()
@@ -162,18 +163,23 @@ class _Survey:
                 if pair.blank or key in seen:
                     fault = "blank" if pair.blank else "repeated"
                     self.faults[fault] += 1
-                    if self.faults[fault] <= MAX_EXAMPLES:
-                        self._examples[fault].append(pair.excerpt())
+                    self._show(fault, pair)
                 elif self._held_out and normalised(pair.source) in self._held_out:
-                    self.leaked.append(pair)
+                    self.leaked += 1
+                    self._show("overlap", pair)
                 seen.add(key)
             self.count += len(chunk)
             self.distinct = self.count - self.faults.total()
             yield from chunk
 
+    def _show(self, fault: str, pair: Pair) -> None:
+        """Keep the pair as an example, unless there are enough."""
+        if len(self.examples[fault]) < MAX_EXAMPLES:
+            self.examples[fault].append(pair.excerpt())
+
     def findings(self) -> Iterator[Finding]:
         """Yield the findings about all pairs."""
-        blank, repeated, examples = self.faults["blank"], self.faults["repeated"], self._examples
+        blank, repeated, examples = self.faults["blank"], self.faults["repeated"], self.examples
         status: Status = "failed" if 2 * blank > self.count else "warned" if blank else "passed"
         texts = "a side is empty", "always dropped"
         yield Finding("blank", status, blank, self.count, *texts, examples=examples["blank"])
@@ -199,16 +205,17 @@ def _rules(languages: Languages, *, has_held_out: bool) -> list[Rule]:
 def _apply(rule: Rule, statistics: CorpusStatistics, survey: _Survey) -> Finding:
     """Apply a rule to the sample; the slow rule `language` only to the start of the sample."""
     if rule.name == "overlap":
-        faulty, checked = survey.leaked, survey.distinct
+        count, checked = survey.leaked, survey.distinct
+        examples = survey.examples["overlap"]
     else:
         pairs = statistics.sample[: IDENTIFIED_PAIRS if rule.name == "language" else None]
-        faulty, checked = [pair for pair in pairs if rule.check(pair, statistics)], len(pairs)
-    count = len(faulty)
+        faulty = [pair for pair in pairs if rule.check(pair, statistics)]
+        count, checked = len(faulty), len(pairs)
+        examples = [pair.excerpt() for pair in faulty[:MAX_EXAMPLES]]
     status: Status = "warned" if count > rule.min_share * checked else "passed"
     if count > rule.max_share * checked:
         status = "failed"
     setting = f"batching.drop: [{rule.name}]" if rule.name in DROP_RULES else None
-    examples = [pair.excerpt() for pair in faulty[:MAX_EXAMPLES]]
     texts = rule.meaning, rule.advice, setting
     return Finding(rule.name, status, count, checked, *texts, examples=examples)
 

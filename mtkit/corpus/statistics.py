@@ -20,6 +20,8 @@ from mtkit.progress import progress
 
 SAMPLE_SIZE = 20_000
 """Number of pairs that the statistics are computed from."""
+MAX_SAMPLED_CHARACTERS = 4_000
+"""Longest side of a sampled pair. Longer pairs are cut, so that the sample fits into memory."""
 MIN_VOTES = 20
 """Fewest lines with an identified language from which the language of a side is known."""
 MAJORITY = 2 / 3
@@ -89,7 +91,10 @@ class CorpusStatistics:
     spread: float
     """Standard deviation of the log ratio, estimated from its median absolute deviation."""
     sample: tuple[Pair, ...] = field(default=(), repr=False, compare=False)
-    """The distinct pairs that the statistics were computed from, in the order of their hashes."""
+    """The distinct pairs that the statistics were computed from, in the order of their hashes.
+
+    Of long pairs, only the beginnings.
+    """
     held_out: AbstractSet[str] = field(default=frozenset(), repr=False)
     """Normalised sources of the validation and test set, which training should not contain."""
 
@@ -126,12 +131,23 @@ def _sample_by_hash(pairs: Iterable[Pair]) -> list[Pair]:
         for chunk in chunks(pairs):
             for pair in chunk:
                 if (key := hash_of(pair)) < bound and not pair.blank:
-                    sample.setdefault(key, pair)
+                    sample.setdefault(key, _beginning_of(pair))
             if len(sample) > 2 * SAMPLE_SIZE:
                 sample = dict(sorted(sample.items())[:SAMPLE_SIZE])
                 bound = max(sample)
             bar.advance(len(chunk))
     return [sample[key] for key in sorted(sample)[:SAMPLE_SIZE]]
+
+
+def _beginning_of(pair: Pair) -> Pair:
+    """Return the pair with both sides cut by the same factor, so that their ratio is kept."""
+    longest = max(len(pair.source), len(pair.target))
+    if longest <= MAX_SAMPLED_CHARACTERS:
+        return pair
+    factor = MAX_SAMPLED_CHARACTERS / longest
+    source = pair.source[: math.ceil(factor * len(pair.source))]
+    target = pair.target[: math.ceil(factor * len(pair.target))]
+    return pair._replace(source=source, target=target)
 
 
 def _side_statistics(lines: list[str], declared: str | None) -> SideStatistics:

@@ -10,11 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.stage import Stage
 from mtkit.decoding.ctranslate2 import CTranslate2Engine, positions, resolve_device
 from mtkit.decoding.engine import EngineOptions, Request, Sentence
+from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel
 from mtkit.report import say
 from mtkit.symbols import BOS, EOS, UNK
@@ -38,11 +39,11 @@ def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2En
 
 def cached(opened: OpenedModel, compute_type: str) -> Artifact:
     """Return the converted model from the cache; convert it if it is missing, damaged or stale."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
-    path = cache / "mtkit" / opened.artifact.identity / name
+    path = _cache_folder() / opened.artifact.identity / name
     stage = _stage(opened, compute_type, path)
     if current := stage.current():
+        _refuse_other_files(current)
         return current
     from filelock import FileLock
 
@@ -55,6 +56,24 @@ def cached(opened: OpenedModel, compute_type: str) -> Artifact:
         else:
             say(f"converting the model for CTranslate2 ({compute_type}); later runs use {path}")
         return convert_to(path, opened, compute_type)
+
+
+def _cache_folder() -> Path:
+    """Return where converted models are kept, for one user on one machine.
+
+    XDG's specification of base directories says that a relative path is to be ignored.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not cache.is_absolute():
+        cache = Path.home() / ".cache"
+    return cache / "mtkit"
+
+
+def _refuse_other_files(converted: Artifact) -> None:
+    """Raise UserError if the folder has other files: CTranslate2 might read them."""
+    for entry in converted.path.iterdir():
+        if entry.name not in (*converted.files, MANIFEST):
+            raise UserError(f"{entry} does not belong to the converted model; move it away")
 
 
 def convert_to(path: Path, opened: OpenedModel, compute_type: str) -> Artifact:

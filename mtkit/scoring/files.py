@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtkit.corpus.files import OLD_LINE_ENDS, open_input, text_blocks
+from mtkit.corpus.files import MAX_LINE_BYTES, OLD_LINE_ENDS, open_input, split_lines, text_blocks
 from mtkit.corpus.text import is_blank, is_presplit, normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, warn
@@ -53,20 +54,29 @@ def read_texts(
 def load_lines(path: Path | None) -> list[str]:
     """Read lines from a file or stdin and normalise them; only a line feed ends a line.
 
+    A line over MAX_LINE_BYTES is blank.
+
     Raises:
         UserError: the file is missing, empty, damaged or not UTF-8.
     """
     name = str(path or STDIN)
+    lines: list[str] = []
+    has_old_line_ends = False
     with open_input(path) as file:
-        raw = b"".join(text_blocks(file, name))
-    if not raw:
+        for number, raw in enumerate(split_lines(text_blocks(file, name)), 1):
+            if number == 1:
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            if len(raw) > MAX_LINE_BYTES:
+                warn(f"{name}:{number}: longer than 1 MiB, read as an empty line")
+                raw = b""
+            try:
+                line = raw.removesuffix(b"\r").decode()
+            except UnicodeDecodeError:
+                raise UserError(f"{name}:{number}: not UTF-8; convert the file") from None
+            has_old_line_ends = has_old_line_ends or "\r" in line
+            lines.append(normalise(line))
+    if not lines:
         raise UserError(f"{name} is empty, so there is nothing to score")
-    body = raw.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
-    try:
-        lines = [normalise(line) for line in body.decode().split("\n")]
-    except UnicodeDecodeError as error:
-        number = body.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{name}:{number}: not UTF-8; convert the file") from None
-    if b"\r" in raw.replace(b"\r\n", b"\n"):
+    if has_old_line_ends:
         warn(f"{name}: {OLD_LINE_ENDS}")
     return lines

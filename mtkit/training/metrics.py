@@ -6,11 +6,13 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from mtkit.artifacts.runs import METRICS
 from mtkit.artifacts.storage import write_text
+from mtkit.corpus.files import READ_BYTES, split_lines
 
 SHOWN_SCORES = {"loss": ("loss", ".3f"), "perplexity": ("perplexity", ".4g")}
 SHOWN_SCORES |= {"bleu": ("BLEU", ".2f"), "chrf": ("chrF2", ".2f")}
@@ -34,11 +36,17 @@ class MetricsLog:
             os.fsync(file.fileno())
 
     def read(self) -> list[dict[str, Any]]:
-        """Return all records; partial lines are ignored."""
+        """Return all records; partial lines, and lines over 1 MiB, are ignored."""
         if not self.path.is_file():  # a pipe would keep its reader waiting
             return []
-        lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
-        return [record for record in map(_record, lines) if record is not None]
+        records: list[dict[str, Any]] = []
+        with self.path.open("rb") as file:
+            blocks = iter(partial(file.read, READ_BYTES), b"")
+            for line in split_lines(blocks):
+                record = _record(line.decode(errors="replace"))
+                if record is not None:
+                    records.append(record)
+        return records
 
     def truncate(self, step: int) -> None:
         """Remove what a resumed run will write again: records after `step`, and partial lines."""

@@ -19,7 +19,7 @@ from typer.main import get_command
 
 import mtkit.study.info
 from commands import call
-from mtkit.artifacts.runs import LOCK
+from mtkit.artifacts.runs import LOCK, SETTINGS_HEADER
 from mtkit.cli.main import app, main
 from mtkit.config.yaml import dump_config, load_config
 from mtkit.errors import Interrupted
@@ -323,6 +323,25 @@ def test_no_arguments_print_the_help(capsys: Capture) -> None:
     assert "..." not in listed
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+    ],
+)
+def test_whatever_runs_out_of_memory_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("mtkit.config.yaml.read_config", fail)
+    assert call("train", "--demo") == 1
+    assert capsys.readouterr().err.startswith("out of memory; lower batching.max_tokens")
+
+
 def test_python_m_mtkit_is_the_command() -> None:
     for option in ("--version", "-V"):
         shown = subprocess.run(
@@ -435,7 +454,7 @@ def test_everybody_whom_the_umask_admits_can_read_a_model(
 def test_the_run_option_changes_the_run_directory(at_home: Path, capsys: Capture) -> None:
     assert call("train-spm", "--run", "other") == 0
     assert (at_home / "other/tokenizer/manifest.json").is_file()
-    assert (at_home / "other/config.yaml").read_text().startswith("run: other\n")
+    assert "\nrun: other\n" in (at_home / "other/config.yaml").read_text()
 
 
 def test_a_file_is_no_run_directory(at_home: Path, capsys: Capture) -> None:
@@ -523,7 +542,8 @@ def test_info_shows_artifacts_and_their_inputs(at_home: Path, capsys: Capture) -
 
 def test_info_prints_the_resolved_config(at_home: Path, capsys: Capture) -> None:
     assert call("info", "run", "--config") == 0
-    assert capsys.readouterr().out == (at_home / "run/config.yaml").read_text()
+    saved = (at_home / "run/config.yaml").read_text()
+    assert SETTINGS_HEADER + capsys.readouterr().out == saved
     assert call("info", "mtkit.yaml", "--config") == 0
     assert capsys.readouterr().out == (at_home / "mtkit.yaml").read_text()
 

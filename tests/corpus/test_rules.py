@@ -14,7 +14,12 @@ from mtkit.config.settings import DROP_RULES
 from mtkit.corpus.languages import count_scripts
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import RULES, PairFilter
-from mtkit.corpus.statistics import CorpusStatistics, SideStatistics, compute_statistics
+from mtkit.corpus.statistics import (
+    MAX_SAMPLED_CHARACTERS,
+    CorpusStatistics,
+    SideStatistics,
+    compute_statistics,
+)
 from mtkit.corpus.text import is_blank
 
 LINES = [
@@ -159,6 +164,15 @@ def test_a_filter_names_the_first_rule_that_a_pair_breaks(
     first = next((name for name in DROP_RULES if name in names), None)
     assert PairFilter(DROP_RULES, statistics).broken_rule(pair) == first
     assert PairFilter([], statistics).broken_rule(pair) is None
+
+
+def test_statistics_keep_only_the_beginning_of_long_lines_but_their_ratio() -> None:
+    pairs = pairs_of([(f"{number} " * 10_000, f"{number} " * 15_000) for number in range(200)])
+    statistics = compute_statistics(pairs)
+    for pair in statistics.sample:
+        assert 0 < len(pair.source) < len(pair.target) <= MAX_SAMPLED_CHARACTERS
+    assert statistics.ratio == pytest.approx(1.5, rel=0.01)
+    assert compute_statistics(pairs_of([("a", "b" * 100_000)])).sample[0].source == "a"
 
 
 @given(st.lists(st.tuples(anything, anything), max_size=30), st.randoms(use_true_random=False))

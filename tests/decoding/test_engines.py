@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -270,6 +271,44 @@ def test_a_damaged_conversion_is_converted_again(
     assert load(plain, "cpu").translate(SENTENCES) == expected
     assert capsys.readouterr().err.count("is damaged or") == 1
     assert hash_file(file) == whole
+
+
+def test_an_altered_copy_of_a_model_does_not_change_what_the_genuine_model_writes(
+    tmp_path: Path, empty_cache: Path
+) -> None:
+    """The copy also has a tokenizer for both sides, which its manifest does not list."""
+    source, target = train(SENTENCES), train([line[::-1] for line in SENTENCES])
+    two = Tokenizer(
+        {
+            Path("spm.source.model"): source.models["spm.model"],
+            Path("spm.target.model"): target.models["spm.model"],
+        }
+    )
+    genuine = write_model(tmp_path / "genuine", two, transformer(tie="none"))
+    copy = shutil.copytree(genuine, tmp_path / "copy")
+    source.copy_to(copy)
+    of_copy = load(copy, "cpu", engine="ctranslate2").translate(SENTENCES)
+    assert load(genuine, "cpu", engine="ctranslate2").translate(SENTENCES) == of_copy
+    shutil.rmtree(empty_cache)
+    assert load(genuine, "cpu", engine="ctranslate2").translate(SENTENCES) == of_copy
+
+
+def test_a_file_that_is_put_into_a_conversion_is_refused(plain: Path, empty_cache: Path) -> None:
+    load(plain, "cpu", engine="ctranslate2")
+    (weights,) = empty_cache.rglob("model.bin")
+    weights.with_name("source_vocabulary.txt").write_text("a\n")
+    with pytest.raises(UserError, match="does not belong to the converted model"):
+        load(plain, "cpu", engine="ctranslate2")
+
+
+def test_a_relative_cache_is_ignored(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    load(plain, "cpu", engine="ctranslate2")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
 
 
 def test_each_library_version_has_its_own_conversion(

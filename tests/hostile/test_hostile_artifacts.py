@@ -30,11 +30,13 @@ from safetensors.torch import load_file, save_file
 import mtkit
 from architectures import ARCHITECTURES
 from folders import train as train_spm
+from folders import write_model
 from mtkit.artifacts.manifest import MANIFEST, Kind, hash_file, hashes_of, kind_at, open_artifact
 from mtkit.artifacts.replacement import create, recover_all, remove
 from mtkit.artifacts.runs import LOCK
 from mtkit.batching.build import build_batches
 from mtkit.cli.main import main
+from mtkit.config.decoding import MAX_SEARCH_TOKENS
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -694,6 +696,45 @@ def test_links_pipes_and_devices_are_never_opened(stranger: Path, trick: str, li
                 mtkit.load(stranger, "cpu")
         else:
             assert len(mtkit.load(stranger, "cpu").translate(["ant bee"])) == 1
+
+
+def test_a_manifest_that_lists_no_files_is_refused(stranger: Path) -> None:
+    manifest = json.loads((stranger / "model" / MANIFEST).read_text()) | {"files": {}}
+    (stranger / "model" / MANIFEST).write_text(json.dumps(manifest | hashes_of(manifest)))
+    with pytest.raises(UserError, match="lists no files"):
+        mtkit.load(stranger, "cpu")
+
+
+@pytest.mark.parametrize("name", ["config.json", "spm.model", "model.safetensors"])
+def test_a_file_that_the_manifest_does_not_list_is_missing(stranger: Path, name: str) -> None:
+    manifest = json.loads((stranger / "model" / MANIFEST).read_text())
+    del manifest["files"][name]
+    (stranger / "model" / MANIFEST).write_text(json.dumps(manifest | hashes_of(manifest)))
+    with pytest.raises(UserError, match=r"manifest\.json lists no "):
+        mtkit.load(stranger, "cpu", engine="torch")
+
+
+@pytest.mark.parametrize("beam", [1, 5, 10_000])
+def test_the_memory_of_a_search_has_a_bound(stranger: Path, beam: int) -> None:
+    longest = MAX_SEARCH_TOKENS // beam
+    mtkit.load(stranger, "cpu", beam=beam, max_length=longest, engine="torch")
+    with pytest.raises(UserError, match="times max_length"):
+        mtkit.load(stranger, "cpu", beam=beam, max_length=longest + 1, engine="torch")
+
+
+@pytest.mark.parametrize("name", ["transformer", "seq2seq-general", "transformer-lstm"])
+@pytest.mark.parametrize("options", [[], ["--target", "bee"], ["--explain"]])
+def test_attention_of_huge_finite_weights_is_one_line(
+    tmp_path: Path, name: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def enlarge(model: EncoderDecoder) -> None:
+        for parameter in model.parameters():
+            parameter.data.fill_(3e38)
+
+    model = write_model(tmp_path / "model", train_spm(), ARCHITECTURES[name], enlarge)
+    code, line = failure_of("attend", "-m", str(model), "A dog runs.", *options, capsys=capsys)
+    assert code == 2
+    assert "not finite" in line or "nothing to explain" in line
 
 
 PIPES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 import unicodedata
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,7 @@ from commands import Stdin, call
 from mtkit.artifacts.replacement import create
 from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
+from mtkit.scoring.files import load_lines
 from mtkit.scoring.metrics import agreement_with_people, score
 from mtkit.scoring.score import (
     BUCKET_LIMITS,
@@ -101,6 +103,22 @@ def test_gzip_files_score_as_their_text(tmp_path: Path) -> None:
             (tmp_path / name).write_bytes(pack("".join(f"{line}\n" for line in lines).encode()))
         records.append(only_record([reference, other], [hypothesis], source=source, worst=4))
     assert records[0] == records[1]
+
+
+def test_memory_does_not_grow_with_what_a_file_decompresses_to(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "hyp.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range(64):
+            file.write(b"x" * (1 << 20))
+        file.write(b"\nA dog runs.\n")
+    tracemalloc.start()
+    assert load_lines(path) == ["", "A dog runs."]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20
+    assert f"{path}:1: longer than 1 MiB" in capsys.readouterr().err
 
 
 def test_a_file_named_twice_is_refused(files: tuple[Path, Path]) -> None:

@@ -128,8 +128,8 @@ def test_what_cannot_be_compared_is_refused() -> None:
 
 def test_a_test_set_translated_by_an_earlier_model_is_not_scored(capsys: Capture) -> None:
     runs = [write_run(name, REFERENCES) for name in ("a", "b")]
-    with create(runs[1] / "model", "model", {}, {"batches": "another"}):
-        pass
+    with create(runs[1] / "model", "model", {}, {"batches": "another"}) as folder:
+        (folder / "model.safetensors").write_bytes(b"weights")
     compare(runs)
     said = capsys.readouterr()
     assert said.err.startswith("warning: b: the test set was translated by an earlier model")

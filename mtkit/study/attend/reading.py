@@ -32,6 +32,8 @@ from mtkit.tokenizer.codec import Tokenizer
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
+OVERFLOW = "the model computes numbers that are not finite, so its weights are damaged"
+
 Label = tuple[str, int]
 """A word or subword in printable form, and its number of subwords."""
 
@@ -100,7 +102,8 @@ class Reader:
         `name`: what errors call the text.
 
         Raises:
-            UserError: text or target is blank or too long, or the text has several sentences.
+            UserError: text or target is blank or too long, the text has several sentences, or all
+                scores overflow.
         """
         tokenizer, request = self.tokenizer, Request(self.settings)
         segments = segment(Line(text), tokenizer, request)
@@ -114,8 +117,10 @@ class Reader:
             raise UserError(f"{name} is blank; give a sentence")
         if target is None:
             with closing(PyTorchEngine(self.model)) as engine:
-                ((best,),) = engine.search(sentences, request).result()
-            target_ids = best.tokens
+                (hypotheses,) = engine.search(sentences, request).result()
+            if not hypotheses:
+                raise UserError(OVERFLOW)
+            target_ids = hypotheses[0].tokens
         else:
             target_ids = tokenizer.encode_target([normalise(target)])[0]
             if not 0 < len(target_ids) <= self.settings.max_length:

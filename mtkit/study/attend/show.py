@@ -20,6 +20,7 @@ from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import cell_width, data, fitted, plural, printable, say, styled
 from mtkit.study.attend.reading import (
+    OVERFLOW,
     Label,
     Reader,
     Reading,
@@ -122,6 +123,9 @@ def attention_weights(
     """Return the weights of every kind of attention that the model has, in float32 on the CPU.
 
     Both `source` and `target` end in EOS. The decoder has one query for each predicted symbol.
+
+    Raises:
+        UserError: a weight is not finite.
     """
     memory, decoded = teacher_force(model, source, target, encoder=True)
     weights: dict[AttentionKind, Tensor | None] = {
@@ -129,7 +133,10 @@ def attention_weights(
         "encoder": torch.stack(memory.attention, dim=1) if memory.attention else None,
         "decoder": decoded.self_attention,
     }
-    return {kind: of[0].float().cpu() for kind, of in weights.items() if of is not None}
+    present = {kind: of[0].float().cpu() for kind, of in weights.items() if of is not None}
+    if not all(bool(of.isfinite().all()) for of in present.values()):
+        raise UserError(OVERFLOW)
+    return present
 
 
 def draw_terminal(translation: str, heat_map: HeatMap, width: int) -> Iterator[tuple[str, str]]:
