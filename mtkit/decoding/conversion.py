@@ -1,6 +1,7 @@
 """Conversion of Transformers to CTranslate2's format, cached in the user's cache directory.
 
 A converted model is an artifact: mtkit verifies its hashes, because CTranslate2 trusts its files.
+Hashes show damage, but not who wrote a file: nobody else should be able to write to the cache.
 """
 
 from __future__ import annotations
