@@ -18,7 +18,7 @@ from mtkit.config.base import validated
 from mtkit.decoding.auto import AutoEngine
 from mtkit.decoding.engine import Engine, EngineOptions, NBestLists, Request, Sentence, check_names
 from mtkit.decoding.segment import Line, Translation, join, segment
-from mtkit.models.folder import OpenedModel, Place, open_models
+from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.prefetch import Prefetcher
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -36,7 +36,8 @@ READY_SECONDS = 0.02
 class Translator:
     """A model or ensemble with its tokenizer and settings. Thread-safe.
 
-    It sets PyTorch's number of threads for the whole process, and writes messages to stderr.
+    It sets PyTorch's number of threads for the whole process, and writes messages to stderr. After
+    `close`, and in a child process that was forked after `load`, every call raises MtkitError.
     """
 
     engine: Engine
@@ -66,6 +67,12 @@ class Translator:
         self, lines: Iterable[str | Line], request: Request | None = None
     ) -> Iterator[list[Translation]]:
         """Yield the same translations as `results`, in lists, each as soon as it is complete."""
+        self.submit([], request)  # fails now if the translator is closed, not at the first line
+        return self._stream(lines, request)
+
+    def _stream(
+        self, lines: Iterable[str | Line], request: Request | None
+    ) -> Iterator[list[Translation]]:
         window, running = FIRST_WINDOW, deque[Future[list[Translation]]]()
         arriving = Prefetcher(_as_lines(lines), MAX_WINDOW, lambda line: 1 + len(line.text) // 1024)
         try:
@@ -95,6 +102,7 @@ class Translator:
 
         Raises:
             UserError: the engine does not support the request.
+            MtkitError: the translator is closed, or was loaded before this process was forked.
         """
         request, batch = request or self.request, list(_as_lines(lines))
         segmented = [segment(line, self.tokenizer, request) for line in batch]
@@ -111,7 +119,10 @@ class Translator:
         return _then(search, join_all)
 
     def close(self) -> None:
-        """Wait for all searches, then release the threads and memory of the engines."""
+        """Refuse new calls, wait for all others, then release threads and memory of the engines.
+
+        In a forked child, do nothing.
+        """
         self.engine.close()
 
 
@@ -130,7 +141,7 @@ def load(
     The default is the model in $MTKIT_MODEL, else the model of the run in ./mtkit.yaml, else the
     model of the last run in this directory. An ensemble uses the settings of its first model. The
     other options are those of `EngineOptions`; `settings` are as in `Request.changed`, and become
-    the default of all calls.
+    the default of all calls. A process that forks must load the model in the child process.
 
     Raises:
         UserError: a model is missing or damaged, the models do not fit together, or a setting is
@@ -139,11 +150,18 @@ def load(
     check_names(settings, EngineOptions.model_fields)
     hardware = {"compute_type": compute_type, "device": device, "threads": threads}
     options = validated(EngineOptions, {"engine": engine, "workers": workers, **hardware})
-    models = open_models([path] if path is None or isinstance(path, Place) else path)
-    request = Request(models[0].config.decoding).changed(**settings)
-    changed = {"decoding": request.settings}
-    models = [replace(it, config=it.config.model_copy(update=changed)) for it in models]
-    return Translator(AutoEngine(models, options, request), models[0].tokenizer, request, models)
+
+    def load_opened(models: Sequence[OpenedModel]) -> Translator:
+        request = Request(models[0].config.decoding).changed(**settings)
+        changed = {"decoding": request.settings}
+        models = [
+            replace(model, config=model.config.model_copy(update=changed)) for model in models
+        ]
+        engine = AutoEngine(models, options, request)
+        return Translator(engine, models[0].tokenizer, request, models)
+
+    paths = [path] if path is None or isinstance(path, Place) else path
+    return read_models(paths, load_opened)
 
 
 def _with_spare_hypotheses(request: Request) -> Request:
@@ -177,11 +195,14 @@ def _then(
     searching = ref(search)  # a cycle of references would keep the results in memory
 
     def finish(search: Future[NBestLists]) -> None:
-        if joined.set_running_or_notify_cancel():
-            try:
-                joined.set_result(join_all(search.result()))
-            except BaseException as error:
-                joined.set_exception(error)
+        if not joined.set_running_or_notify_cancel():
+            return
+        try:
+            translations = join_all(search.result())
+        except BaseException as error:
+            joined.set_exception(error)
+        else:
+            joined.set_result(translations)
 
     def cancel(joined: Future[list[Translation]]) -> None:
         if joined.cancelled() and (search := searching()) is not None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from threading import Lock
 
-from mtkit.decoding.engine import Engine, EngineOptions, NBestLists, Request, Sentence
+from mtkit.decoding.engine import Engine, EngineOptions, Lifetime, NBestLists, Request, Sentence
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel
 from mtkit.report import warn
@@ -24,7 +23,7 @@ class AutoEngine(Engine):
     ) -> None:
         """Open the engine for `request`, or raise UserError if no allowed engine supports it."""
         self._models, self._options = models, options
-        self._lock = Lock()
+        self._lifetime = Lifetime()
         self._ctranslate2: Engine | None = None
         self._torch: Engine | None = None
         self._failure: str | None = None
@@ -36,12 +35,14 @@ class AutoEngine(Engine):
         return self.engine_for(request).search(sentences, request, alone=alone)
 
     def close(self) -> None:
-        for engine in filter(None, (self._ctranslate2, self._torch)):
-            engine.close()
+        if not self._lifetime.is_in_child:
+            self._lifetime.end()  # from now on, no call opens another engine
+            for engine in filter(None, (self._ctranslate2, self._torch)):
+                engine.close()
 
     def engine_for(self, request: Request) -> Engine:
         """Return the engine for this request; open it if this is its first use."""
-        with self._lock:
+        with self._lifetime.locked():
             reason = None
             if self._options.engine != "torch":
                 reason = self._failure or self._try_ctranslate2(request)

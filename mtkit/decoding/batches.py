@@ -5,13 +5,13 @@ While all workers are busy, calls with equal requests share the batches that hav
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from threading import Lock
 
-from mtkit.decoding.engine import NBestLists, Request, Sentence
+from mtkit.decoding.engine import Hypothesis, Lifetime, NBestLists, Request, Sentence
 
 
 def divide(
@@ -29,13 +29,49 @@ def divide(
         first = end
 
 
-@dataclass(eq=False)
 class _Call:
-    """A call of `Engine.search`; `missing` counts its sentences that have no answer yet."""
+    """A call of `BatchQueue.search`.
 
-    answers: NBestLists
-    missing: int
-    future: Future[NBestLists] = field(default_factory=Future)
+    Only the methods of this class complete its future. Several batches may end at the same time, so
+    `_claim` decides which of them does it.
+    """
+
+    def __init__(self, count: int) -> None:
+        """Expect the answers to `count` sentences."""
+        self.future: Future[NBestLists] = Future()
+        self._lock = Lock()
+        self._answers: NBestLists = [[] for _ in range(count)]
+        self._missing = count
+        self._is_claimed = False
+
+    def answer(self, place: int, hypotheses: list[Hypothesis]) -> None:
+        """Store the answer to one sentence; the last answer completes the call."""
+        with self._lock:
+            self._answers[place] = hypotheses
+            self._missing -= 1
+            is_last = self._missing == 0
+        if is_last:
+            self.complete()
+
+    def complete(self) -> None:
+        """Set the answers as the result, unless the call has failed or was cancelled."""
+        if self._claim():
+            with suppress(BaseException):  # from a callback, which must not stop the worker
+                self.future.set_result(self._answers)
+
+    def fail(self, error: BaseException) -> None:
+        """Set an error as the result, unless the call is complete, has failed or was cancelled."""
+        if self._claim():
+            with suppress(BaseException):  # from a callback, which must not stop the worker
+                self.future.set_exception(error)
+
+    def _claim(self) -> bool:
+        """Return whether the caller must complete the future: at most one caller, and only once."""
+        with self._lock:
+            if self._is_claimed:
+                return False
+            self._is_claimed = True
+        return self.future.set_running_or_notify_cancel()
 
 
 @dataclass(eq=False)
@@ -43,30 +79,52 @@ class SentenceBatch:
     """Sentences that are translated together."""
 
     request: Request
-    sentences: list[Sentence] = field(default_factory=list)
-    places: list[tuple[_Call, int]] = field(default_factory=list)
+    sentences: list[Sentence]
+    places: list[tuple[_Call, int]]
     """For each sentence, its call and its place in that call."""
+
+    @property
+    def kind(self) -> tuple[Request, bool]:
+        """What batches must have in common to be merged: the request, and whether with prefixes."""
+        return self.request, bool(self.sentences[0].prefix)
 
     @property
     def is_unwanted(self) -> bool:
         """Whether every call has been cancelled, or has failed."""
-        return all(call.future.done() for call in {call for call, _ in self.places})
+        return all(call.future.done() for call, _ in self.places)
+
+    def has_room_for(self, other: SentenceBatch, max_tokens: int) -> bool:
+        """Return whether the two batches together have at most `max_tokens`, padded."""
+        sentences = [*self.sentences, *other.sentences]
+        width = max(len(sentence.source) for sentence in sentences)
+        return width * len(sentences) <= max_tokens
+
+    def add(self, other: SentenceBatch) -> None:
+        """Add the sentences of another batch."""
+        self.sentences += other.sentences
+        self.places += other.places
+
+    def answer(self, answers: NBestLists) -> None:
+        """Give every call its answers; raise ValueError if their number is wrong."""
+        answered = list(zip(self.places, answers, strict=True))
+        for (call, place), hypotheses in answered:
+            call.answer(place, hypotheses)
+
+    def fail(self, error: BaseException) -> None:
+        """Give every call the error."""
+        for call, _ in self.places:
+            call.fail(error)
 
 
 class BatchQueue:
     """Worker threads that search batches in order of arrival."""
 
-    def __init__(
-        self,
-        workers: int,
-        search: Callable[[SentenceBatch], NBestLists],
-        initializer: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, workers: int, search: Callable[[SentenceBatch], NBestLists]) -> None:
+        self.lifetime = Lifetime()
         self._search = search
-        self._pool = ThreadPoolExecutor(workers, initializer=initializer)
-        self._lock = Lock()
+        self._pool = ThreadPoolExecutor(workers)
         self._waiting: dict[tuple[Request, bool], SentenceBatch] = {}
-        """Batches that calls may join until they start, by request and whether it has prefixes."""
+        """Batches that calls may join until they start."""
 
     def search(
         self,
@@ -80,52 +138,50 @@ class BatchQueue:
         """Add batches, each a list of indices into `sentences`; return a future of all answers.
 
         Unless `alone` is true, calls share batches of at most `max_tokens`.
+
+        Raises:
+            MtkitError: the queue is closed, or belongs to the parent process.
+            RuntimeError: no thread can be started.
         """
-        call = _Call([[] for _ in sentences], len(sentences))
-        if not sentences:
-            call.future.set_result([])
+        call, added = _Call(len(sentences)), list[SentenceBatch]()
         for places in batches:
             members = [sentences[place] for place in places]
-            kind = request, bool(members[0].prefix)
-            with self._lock:
-                batch = None if alone else self._waiting.get(kind)
-                joined = [*members, *batch.sentences] if batch else members
-                width = max(len(sentence.source) for sentence in joined)
-                is_new = batch is None or width * len(joined) > max_tokens
-                if batch is None or is_new:
-                    batch = SentenceBatch(request)
-                    if not alone:
-                        self._waiting[kind] = batch
-                batch.sentences += members
-                batch.places += [(call, place) for place in places]
-            if is_new:
-                self._pool.submit(self._run, batch)
+            added.append(SentenceBatch(request, members, [(call, place) for place in places]))
+        with self.lifetime.locked():
+            try:
+                for batch in added:
+                    self._enqueue(batch, max_tokens, alone=alone)
+            except BaseException as error:
+                call.fail(error)  # so that no worker searches the batches before this one
+                raise
+        if not sentences:
+            call.complete()
         return call.future
 
     def close(self) -> None:
-        """Wait for all batches, and end the threads."""
-        self._pool.shutdown()
+        """Wait for all batches, and end the threads; do nothing in a forked child."""
+        if not self.lifetime.is_in_child:
+            self.lifetime.end()
+            self._pool.shutdown()
+
+    def _enqueue(self, batch: SentenceBatch, max_tokens: int, *, alone: bool) -> None:
+        """Add the batch to a waiting batch if it may and if there is room, else to the pool."""
+        waiting = None if alone else self._waiting.get(batch.kind)
+        if waiting is not None and waiting.has_room_for(batch, max_tokens):
+            waiting.add(batch)
+            return
+        self._pool.submit(self._run, batch)
+        if not alone:  # only now, so that no call joins a batch that the pool has refused
+            self._waiting[batch.kind] = batch
 
     def _run(self, batch: SentenceBatch) -> None:
-        with self._lock:  # so that no other call joins the batch
-            self._waiting = {k: other for k, other in self._waiting.items() if other is not batch}
-        if batch.is_unwanted:
-            return
-        answers, failure = [], None
+        """Search a batch and complete its calls; raise nothing, because nobody would see it."""
+        with self.lifetime.lock:  # from now on, no call joins the batch
+            if self._waiting.get(batch.kind) is batch:
+                del self._waiting[batch.kind]
         try:
-            answers = self._search(batch)
+            if batch.is_unwanted:
+                raise CancelledError
+            batch.answer(self._search(batch))
         except BaseException as error:
-            failure = error
-        for (call, place), answer in zip(batch.places, answers, strict=failure is None):
-            call.answers[place] = answer
-        for call, count in Counter(call for call, _ in batch.places).items():
-            with self._lock:
-                call.missing -= count
-                if call.future.done() or (call.missing and failure is None):
-                    continue
-                if not call.future.set_running_or_notify_cancel():
-                    continue
-            if failure is None:
-                call.future.set_result(call.answers)
-            else:
-                call.future.set_exception(failure)
+            batch.fail(error)

@@ -12,12 +12,14 @@ Its search differs from ours in three ways, measured with version 4.8.5:
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from typing import Any
+from weakref import WeakSet
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.config.decoding import ModelConfig
@@ -53,6 +55,25 @@ POSITIONS = (1024, 8192)
 """Numbers of positions that a converted model can have."""
 
 
+_translators: WeakSet[Any] = WeakSet()
+"""All translators of CTranslate2 in this process."""
+
+
+def _keep_translators() -> None:
+    """Keep all translators for ever.
+
+    For a forked child: the destructor of a translator waits for the translator's threads, but these
+    exist only in the parent process. Without this function, the child would never exit.
+    """
+    for translator in _translators:
+        import ctypes  # here, because the import takes 5 ms, and most children need none
+
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(translator))
+
+
+os.register_at_fork(after_in_child=_keep_translators)
+
+
 class CTranslate2Engine(Engine):
     """An engine that searches several batches in parallel; a started batch cannot be cancelled."""
 
@@ -76,6 +97,7 @@ class CTranslate2Engine(Engine):
             intra_threads=threads,
             max_queued_batches=-1,
         )
+        _translators.add(self._translator)
         self._queue = BatchQueue(2 * workers, self._search)  # twice, so that a batch is waiting
         self._source, self._target = tokenizer.vocabularies
         self._ids = {piece: i for i, piece in enumerate(self._target)}
@@ -93,7 +115,8 @@ class CTranslate2Engine(Engine):
 
     def close(self) -> None:
         self._queue.close()
-        self._translator.unload_model()
+        if not self._queue.lifetime.is_in_child:
+            self._translator.unload_model()
 
     def _search(self, batch: SentenceBatch) -> NBestLists:
         request, settings = batch.request, batch.request.settings

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
 from mtkit.config.base import Settings, validated
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.errors import UserError
+from mtkit.errors import MtkitError, UserError
 
 if TYPE_CHECKING:  # few translations need numpy; importing it takes as long as all else
     import numpy as np
@@ -132,6 +135,48 @@ NBestLists = list[list[Hypothesis]]
 """For each sentence its hypotheses, best first, or its samples; maybe fewer than requested."""
 
 
+class Lifetime:
+    """The time in which an engine can be used: until it is closed, in the process that opened it.
+
+    A forked child has a copy of the engine, but no copy of its threads.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        """The lock of the engine's state."""
+        self._process = os.getpid()
+        self._is_closed = False
+
+    @property
+    def is_in_child(self) -> bool:
+        """Whether this process is a forked child of the process that opened the engine."""
+        return os.getpid() != self._process
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock during a call of the engine.
+
+        Raises:
+            MtkitError: the engine is closed, or this process is a forked child.
+        """
+        # Before the lock: another thread may have held it during the fork, so the child's copy may
+        # be locked for ever.
+        if self.is_in_child:
+            raise MtkitError(
+                "this translator was loaded before the process was forked; load the model in the "
+                "child process"
+            )
+        with self.lock:
+            if self._is_closed:
+                raise MtkitError("this translator is closed; load the model again")
+            yield
+
+    def end(self) -> None:
+        """Refuse all later calls."""
+        with self.lock:
+            self._is_closed = True
+
+
 class Engine(ABC):
     """A model or ensemble that searches for translations. Thread-safe."""
 
@@ -149,8 +194,12 @@ class Engine(ABC):
 
         Raises:
             UserError: the engine does not support the request.
+            MtkitError: the engine is closed, or was opened before this process was forked.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Wait for all searches, then release threads and memory."""
+        """Refuse new searches, wait for all others, then release threads and memory.
+
+        In a forked child, do nothing: the threads are those of the parent process.
+        """

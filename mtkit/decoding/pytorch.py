@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -39,8 +38,8 @@ class PyTorchEngine(Engine):
         self.model = model
         threads = torch.get_num_threads()
         self.workers = workers or (threads if self.model.device.type == "cpu" else 1)
-        limit = partial(torch.set_num_threads, max(1, threads // self.workers))
-        self._queue = BatchQueue(self.workers, self._search, limit)
+        self._threads_per_worker = max(1, threads // self.workers)
+        self._queue = BatchQueue(self.workers, self._search)
         self.name = str(next(model.parameters()).dtype).replace(".", " ")
 
     @classmethod
@@ -95,6 +94,7 @@ class PyTorchEngine(Engine):
                 raise CancelledError
             return logits
 
+        torch.set_num_threads(self._threads_per_worker)  # of this worker thread alone
         request, sentences = batch.request, batch.sentences
         settings, device = request.settings, self.model.device
         ids = [torch.tensor(sentence.source) for sentence in sentences]

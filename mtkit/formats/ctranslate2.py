@@ -12,7 +12,7 @@ from mtkit.decoding.api import load
 from mtkit.decoding.conversion import cached, convert_to
 from mtkit.decoding.ctranslate2 import obstacle_in_model
 from mtkit.errors import UserError
-from mtkit.models.folder import OpenedModel, open_model
+from mtkit.models.folder import OpenedModel, read_models
 from mtkit.report import say
 from mtkit.scoring.metrics import score
 from mtkit.scoring.writing import Writing
@@ -36,7 +36,10 @@ def export_to_ctranslate2(
     """
     if output is not None:
         refuse_existing(output)
-    opened = open_model(model)
+    read_models([model], lambda models: _export(models[0], output, quantization))
+
+
+def _export(opened: OpenedModel, output: Path | None, quantization: str | None) -> None:
     if reason := obstacle_in_model(opened.config.model):
         raise UserError(reason)
     if quantization in (None, "auto"):

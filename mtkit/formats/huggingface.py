@@ -29,7 +29,7 @@ from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.symbols import Symbols, read_vocabulary
-from mtkit.models.folder import OpenedModel, open_model, save_model_config
+from mtkit.models.folder import OpenedModel, read_models, save_model_config
 from mtkit.models.weights import build_without_weights, get_weights, load_model, read_weights
 from mtkit.report import say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
@@ -57,7 +57,10 @@ def export_to_huggingface(model: str | None, output: Path | None) -> None:
     if output is None:
         raise UserError("--to huggingface: choose a new folder with -o")
     refuse_existing(output)
-    opened = open_model(model)
+    read_models([model], lambda models: _export(models[0], output))
+
+
+def _export(opened: OpenedModel, output: Path) -> None:
     settings = _check_exportable(opened.config.model)
     weights = _export_weights(opened, settings)
     inputs = {"model": opened.artifact.identity}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.runs import WEIGHTS, find_best
@@ -19,6 +20,8 @@ CONFIG = "config.json"
 
 Place = str | Path
 """A run or a model folder."""
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,24 @@ def open_models(paths: Sequence[Place | None]) -> list[OpenedModel]:
                 "tokenizers differ; train both with the same tokenizer"
             )
     return models
+
+
+def read_models(
+    paths: Sequence[Place | None], read: Callable[[Sequence[OpenedModel]], _Result]
+) -> _Result:
+    """Open one model, or the models of an ensemble, and return `read(models)`.
+
+    Raises:
+        UserError: as `open_models`, or as `read`.
+    """
+    models = open_models(paths)
+    try:
+        return read(models)
+    except UserError:
+        if all(model.artifact.path.exists() for model in models):
+            raise
+    # A model was the checkpoint of a run that still trains, and has replaced it by a newer one.
+    return read(open_models(paths))
 
 
 def save_model_config(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -> None:

@@ -24,7 +24,7 @@ from mtkit.decoding.sentences import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.folder import open_model
+from mtkit.models.folder import OpenedModel, read_models
 from mtkit.models.weights import load_model
 from mtkit.report import plural, printable
 from mtkit.symbols import SPACE
@@ -91,10 +91,14 @@ class Reader:
     @classmethod
     def load(cls, path: str | Path | None, device: str, *, subwords: bool = False) -> Reader:
         """Load the model of a run or a model folder; see `open_model`."""
-        opened = open_model(path)
-        model = load_model(opened.config, opened.weights).to(pick_device(device)).eval()
-        label = label_subwords if subwords else label_words
-        return cls(model, opened.tokenizer, opened.config.decoding, label)
+
+        def load_opened(models: Sequence[OpenedModel]) -> Reader:
+            (opened,) = models
+            model = load_model(opened.config, opened.weights).to(pick_device(device)).eval()
+            label = label_subwords if subwords else label_words
+            return cls(model, opened.tokenizer, opened.config.decoding, label)
+
+        return read_models([path], load_opened)
 
     def read(self, text: str, target: str | None = None, *, name: str = "text") -> Reading:
         """Return the sentence with the model's translation, or with `target` instead.
