@@ -96,6 +96,8 @@ def read_models(
 ) -> _Result:
     """Open one model, or the models of an ensemble, and return `read(models)`.
 
+    If this fails and the folder of a model no longer exists, do both once more.
+
     Raises:
         UserError: as `open_models`, or as `read`.
     """
@@ -105,7 +107,7 @@ def read_models(
     except UserError:
         if all(model.artifact.path.exists() for model in models):
             raise
-    # A model was the checkpoint of a run that still trains, and has replaced it by a newer one.
+    # The model was a checkpoint of an unfinished run, which has meanwhile replaced the checkpoint.
     return read(open_models(paths))
 
 

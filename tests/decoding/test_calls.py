@@ -77,9 +77,7 @@ CALLS: dict[str, Callable[[Translator], object]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("engine", ["auto", "torch", "ctranslate2"])
-def test_every_call_of_a_closed_translator_is_refused(
-    engine: str, call: str, model: Path
-) -> None:
+def test_every_call_of_a_closed_translator_is_refused(engine: str, call: str, model: Path) -> None:
     translator = load(model, "cpu", engine=engine)
     assert translator.translate(SENTENCES)
     translator.close()

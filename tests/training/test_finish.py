@@ -15,11 +15,13 @@ import torch
 from pytest import MonkeyPatch
 
 from commands import call
-from mtkit.artifacts.manifest import open_artifact
+from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.artifacts.replacement import remove
 from mtkit.artifacts.runs import checkpoint_steps
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.models.folder import open_model
+from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.finish import finish
 from mtkit.training.train import train
 from steps import train_until
@@ -69,6 +71,56 @@ def test_every_command_accepts_an_unfinished_run_as_a_model(fresh: Fresh, capsys
         capsys.readouterr()
         assert call(*command.split()) == 0, command
         assert capsys.readouterr().err.count(warning) == 1, command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "translate in.txt --engine torch",
+        "translate in.txt --engine ctranslate2",
+        "attend ant",
+        "export --to huggingface -o exported",
+        "export --to ctranslate2",
+        "export --to ctranslate2 --quantization int8",
+    ],
+)
+def test_a_command_uses_the_next_checkpoint_if_training_deletes_the_one_that_it_has_opened(
+    command: str, fresh: Fresh, tmp_path: Path, monkeypatch: MonkeyPatch, capsys: Capture
+) -> None:
+    train_until(fresh("transformer"), 7)
+    Path("in.txt").write_text("ant bee\ncat\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # without a converted model
+    load_tokenizer = Tokenizer.load
+
+    def load_then_delete(artifact: Artifact) -> Tokenizer:
+        """Load the last that is needed before the weights."""
+        tokenizer = load_tokenizer(artifact)
+        if artifact.path.name == "step-00000006":
+            remove(artifact.path)
+            Path("run/checkpoints/checkpoints.json").write_text('{"best": 7, "last": 7}')
+        return tokenizer
+
+    monkeypatch.setattr(Tokenizer, "load", load_then_delete)
+    capsys.readouterr()
+    assert call(*command.split()) == 0
+    err = capsys.readouterr().err
+    assert err.index("checkpoint so far of step 6 is") < err.index("checkpoint so far of step 7 is")
+
+
+def test_a_model_that_is_deleted_for_good_while_it_is_opened_is_an_error(
+    fresh: Fresh, monkeypatch: MonkeyPatch
+) -> None:
+    train(fresh("transformer"))
+    load_tokenizer = Tokenizer.load
+
+    def load_then_delete(artifact: Artifact) -> Tokenizer:
+        tokenizer = load_tokenizer(artifact)
+        shutil.rmtree(artifact.path)
+        return tokenizer
+
+    monkeypatch.setattr(Tokenizer, "load", load_then_delete)
+    with pytest.raises(UserError, match="run/model holds no model"):
+        load("run/model", engine="torch")
 
 
 def test_info_shows_the_progress_of_an_unfinished_run(fresh: Fresh, capsys: Capture) -> None:
@@ -164,7 +216,7 @@ def test_finish_without_a_path_ends_runs_latest_and_prints_its_scores(
     assert "after step 7 of 12\n" in captured.err
     rows = [line.split()[0] for line in captured.out.splitlines() if "[" in line]
     assert rows == ["score", "BLEU", "chrF2", "TER"]
-    assert Path("run/config.yaml").read_text().startswith("run: run\n")
+    assert "\nrun: run\n" in Path("run/config.yaml").read_text()
     Path("run").rename("moved")
     model, test = (open_artifact(Path(f"moved/{kind}"), kind) for kind in ("model", "test"))
     written = [it.path.stat().st_ino for it in (model, test)]
