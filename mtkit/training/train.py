@@ -26,7 +26,7 @@ from mtkit.training.processes import count_processes, start_processes
 from mtkit.training.setup import TrainingRun, open_inputs, open_run
 from mtkit.training.state import TrainingProgress, TrainState, is_stalled
 from mtkit.training.step import BatchTooLargeError, train_step
-from mtkit.training.validate import validate, validation_signatures
+from mtkit.training.validate import StoppedValidation, validate, validation_signatures
 
 MAX_SKIPPED = 5
 """Number of consecutive steps skipped for lack of a finite gradient before a run rolls back."""
@@ -102,9 +102,8 @@ def _train_loop(run: TrainingRun, state: TrainState) -> None:
     ):
         shown.advance(state.progress.step)
         try:
-            if _must_validate(run.config.training, state.progress):  # the last command failed here
-                _validate(run, state, journal)
-                run.save(state)
+            if _must_validate(run.config.training, state.progress):  # the last command ended here
+                _after_step(run, state, journal, stop)
             while not _is_finished(run.config.training, state.progress):
                 journal.add(next(steps))
                 shown.advance(note=journal.note)
@@ -129,7 +128,7 @@ def _after_step(run: TrainingRun, state: TrainState, journal: Journal, stop: Sto
         _check_divergence(run, state)
         journal.log_step()
     if is_due:
-        _validate(run, state, journal)
+        _validate(run, state, journal, stop)
     stop_signal = run.group.max(stop.received)
     if is_due or stop_signal or step % training.save_every == 0:
         _check_divergence(run, state)
@@ -156,9 +155,11 @@ def _check_divergence(run: TrainingRun, state: TrainState) -> None:
     )
 
 
-def _validate(run: TrainingRun, state: TrainState, journal: Journal) -> None:
-    state.progress.validations.append(validate(run, state))
-    journal.log_validation()
+def _validate(run: TrainingRun, state: TrainState, journal: Journal, stop: StopSignals) -> None:
+    """Validate and log the result; after a stop signal there is no result."""
+    with suppress(StoppedValidation):
+        state.progress.validations.append(validate(run, state, stop))
+        journal.log_validation()
 
 
 def _must_validate(training: TrainingSettings, progress: TrainingProgress) -> bool:

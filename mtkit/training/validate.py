@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from concurrent.futures import wait
 from contextlib import closing
+from typing import Any
 
 import torch
 
@@ -11,28 +14,42 @@ from mtkit.batching.plan import plan_epoch
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engine import Request
 from mtkit.decoding.pytorch import PyTorchEngine
+from mtkit.errors import MtkitError
 from mtkit.report import fitted, say
 from mtkit.scoring.metrics import MAIN_METRICS, get_signatures, score
 from mtkit.scoring.writing import Writing
+from mtkit.signals import StopSignals
 from mtkit.training.data import load_batch
 from mtkit.training.loss import TrainingLoss
+from mtkit.training.process_group import ProcessGroup
 from mtkit.training.setup import RunInputs, TrainingRun
 from mtkit.training.state import TrainState, Validation
 
 SHOWN_TRANSLATIONS = 2
 """Number of translations that are shown at each validation."""
+POLL_SECONDS = 0.1
+"""How often to look for stop signals while sentences are translated."""
+NO_SIGNALS = StopSignals()
+"""Signals of which none is received."""
 
 
-def validate(run: TrainingRun, state: TrainState) -> Validation:
+class StoppedValidation(MtkitError):  # noqa: N818 - not an error
+    """A process received a stop signal before its part of a validation was done."""
+
+
+def validate(run: TrainingRun, state: TrainState, stop: StopSignals = NO_SIGNALS) -> Validation:
     """Return the loss on the validation set, and BLEU and chrF of its translation.
 
     The processes share the work. Each returns the result that a single process would compute.
+
+    Raises:
+        StoppedValidation: in all processes, if one of them received a signal of `stop`.
     """
     state.model.eval()
     try:
         with torch.inference_mode():
-            loss = _loss(run, state)
-            scores = _scores(run, state) if run.config.training.validation_sentences else ()
+            loss = _loss(run, state, stop)
+            scores = _scores(run, state, stop) if run.config.training.validation_sentences else ()
     finally:
         state.model.train()
     return Validation(state.progress.step, loss, math.exp(min(loss, 700.0)), *scores)
@@ -44,7 +61,15 @@ def validation_signatures(inputs: RunInputs) -> dict[str, str]:
     return get_signatures(inputs.config.data.target_language, references)
 
 
-def _loss(run: TrainingRun, state: TrainState) -> float:
+def _gather(group: ProcessGroup, part: list[Any] | None) -> list[list[Any]]:
+    """Return the parts of all processes; None is the part of a process that was stopped."""
+    parts = group.gather(part)
+    if None in parts:
+        raise StoppedValidation("the validation was stopped")
+    return parts
+
+
+def _loss(run: TrainingRun, state: TrainState, stop: StopSignals) -> float:
     """Return the loss in nats per target token."""
     store, group = run.inputs.data.valid, run.group
     max_tokens = run.config.batching.max_tokens
@@ -52,15 +77,18 @@ def _loss(run: TrainingRun, state: TrainState) -> float:
     losses: list[tuple[float, int]] = []
     loss_of = TrainingLoss(state.model, smoothing=0.0).eval()
     for rows in plan[group.rank :: group.size]:
+        if stop.received:
+            break
         batch = load_batch(store, rows).to(state.model.device)
         with state.autocast():
             loss = loss_of(batch)
         losses.append((loss.nll.item(), batch.target_tokens))
-    nll, tokens = zip(*(batch for part in group.gather(losses) for batch in part), strict=True)
+    parts = _gather(group, None if stop.received else losses)
+    nll, tokens = zip(*(batch for part in parts for batch in part), strict=True)
     return math.fsum(nll) / math.fsum(tokens)
 
 
-def _scores(run: TrainingRun, state: TrainState) -> tuple[float | None, float]:
+def _scores(run: TrainingRun, state: TrainState, stop: StopSignals) -> tuple[float | None, float]:
     """Return BLEU and chrF of greedy translations, cut at twice the length of the longest pair.
 
     BLEU is None if most references are too short for it.
@@ -74,9 +102,9 @@ def _scores(run: TrainingRun, state: TrainState) -> tuple[float | None, float]:
     request = Request(decoding.model_copy(update=changes))
     rank, size = run.group.rank, run.group.size
     with closing(Translator(PyTorchEngine(state.model), inputs.tokenizer, request)) as translator:
-        translations = translator.translate(sources[rank::size])
+        translations = _translate(translator, sources[rank::size], stop)
     hypotheses = [""] * len(sources)
-    for other, part in enumerate(run.group.gather(translations)):
+    for other, part in enumerate(_gather(run.group, translations)):
         hypotheses[other::size] = part
     texts = list(zip(sources, hypotheses, references, strict=True))
     for source, hypothesis, reference in texts[:SHOWN_TRANSLATIONS]:
@@ -87,3 +115,17 @@ def _scores(run: TrainingRun, state: TrainState) -> tuple[float | None, float]:
     scores = score(hypotheses, references, language=language, keys=MAIN_METRICS)
     suits_bleu = Writing.of(language, references).suits_bleu(references)
     return scores["bleu"].value if suits_bleu else None, scores["chrf"].value
+
+
+def _translate(
+    translator: Translator, sources: Sequence[str], stop: StopSignals
+) -> list[str] | None:
+    """Return the best translation of each source; None if a stop signal arrives first."""
+    future = translator.submit(sources)
+    try:
+        while not stop.received:
+            if wait([future], POLL_SECONDS).done:
+                return [translation.text for translation in future.result()]
+        return None
+    finally:
+        future.cancel()  # ends the search, for which the translator would wait

@@ -6,8 +6,10 @@ import json
 import math
 import shutil
 import signal
+import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import wait
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -27,18 +29,23 @@ from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config, Muon
 from mtkit.config.yaml import load_config
+from mtkit.decoding.batches import SentenceBatch
+from mtkit.decoding.engine import NBestLists
+from mtkit.decoding.pytorch import PyTorchEngine
 from mtkit.errors import Interrupted, MtkitError, SettingError, UserError
 from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import get_weights
+from mtkit.signals import StopSignals
 from mtkit.symbols import PAD
 from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training import data as training_data
 from mtkit.training import finish as run_finish
 from mtkit.training import validate as run_validate
-from mtkit.training.batch import EMPTY_BATCH
+from mtkit.training.batch import EMPTY_BATCH, Batch
 from mtkit.training.checkpoints import Checkpoints
-from mtkit.training.data import seed_of
+from mtkit.training.data import load_batch, seed_of
+from mtkit.training.metrics import MetricsLog
 from mtkit.training.optimizers import MuonAndAdam, build_optimizer, step_where
 from mtkit.training.setup import TrainingRun
 from mtkit.training.state import TrainState, Validation, is_stalled, new_state, rank
@@ -165,7 +172,7 @@ def test_a_run_follows_its_schedule_and_clip_norm(
     worse = iter(range(1, 100))
     monkeypatch.setattr(
         "mtkit.training.train.validate",
-        lambda run, state: Validation(state.progress.step, next(worse), 0.0, 0.0),
+        lambda run, state, stop: Validation(state.progress.step, next(worse), 0.0, 0.0),
     )
     monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", clipped)
     settings = {"schedule": schedule, "log_every": 1, "validate_every": 2, "clip_norm": 0.25}
@@ -365,10 +372,10 @@ def test_a_run_whose_validation_failed_resumes_exactly(
     settings = {"save_every": 100, "log_every": 5, "keep": 9}
     train(fresh(kind, "whole", training=settings))
 
-    def fails(run: TrainingRun, state: TrainState) -> Validation:
+    def fails(run: TrainingRun, state: TrainState, stop: StopSignals) -> Validation:
         if state.progress.step == step:
             raise MtkitError("a process was lost")
-        return run_validate.validate(run, state)
+        return run_validate.validate(run, state, stop)
 
     with monkeypatch.context() as patch, pytest.raises(MtkitError, match="a process was lost"):
         patch.setattr("mtkit.training.train.validate", fails)
@@ -487,21 +494,89 @@ def test_validations_are_ranked_by_the_criterion_then_by_loss() -> None:
         assert not is_stalled(better, "bleu", 1)
 
 
-def test_ctrl_c_during_the_last_validation_interrupts(
-    fresh: Fresh, monkeypatch: MonkeyPatch
+def interrupt_loss(patch: MonkeyPatch) -> None:
+    """Send Ctrl-C before the second batch, and refuse to load a later one."""
+    calls = iter(range(100))
+
+    def load_and_interrupt(*arguments: Any) -> Batch:
+        call = next(calls)
+        assert call < 2, "the validation does not stop"
+        if call == 1:
+            signal.raise_signal(signal.SIGINT)
+        return load_batch(*arguments)
+
+    patch.setattr(run_validate, "load_batch", load_and_interrupt)
+
+
+def interrupt_search(patch: MonkeyPatch) -> list[bool]:
+    """Send Ctrl-C while a search runs, which takes a minute unless it is cancelled.
+
+    Return a list that will hold whether it was cancelled.
+    """
+    search, cancelled = PyTorchEngine._search, list[bool]()
+
+    def search_long(self: PyTorchEngine, batch: SentenceBatch) -> NBestLists:
+        deadline = time.monotonic() + 60
+        while not batch.is_unwanted and time.monotonic() < deadline:
+            time.sleep(0.01)
+        cancelled.append(batch.is_unwanted)
+        return search(self, batch)
+
+    def interrupt_and_wait(futures: Any, timeout: float) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return wait(futures, timeout)
+
+    patch.setattr(PyTorchEngine, "_search", search_long)
+    patch.setattr(run_validate, "wait", interrupt_and_wait)
+    return cancelled
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interrupt", [interrupt_loss, interrupt_search])
+@pytest.mark.parametrize("step", [6, 12])
+def test_ctrl_c_ends_a_validation_which_the_resumed_run_makes_first(
+    step: int, interrupt: Callable[[MonkeyPatch], object], fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
     validate = run_validate.validate
 
-    def validate_and_interrupt(run: TrainingRun, state: TrainState) -> Validation:
-        if state.progress.step == 12:
-            signal.raise_signal(signal.SIGINT)
-        return validate(run, state)
+    def validate_and_interrupt(
+        run: TrainingRun, state: TrainState, stop: StopSignals
+    ) -> Validation:
+        with MonkeyPatch.context() as patch:
+            if state.progress.step == step:
+                interrupt(patch)
+            return validate(run, state, stop)
 
+    small = {"batching": {"max_tokens": 64}, "training": {"save_every": 100, "keep": 9}}
+    train(fresh("transformer", "whole", **small))
     with monkeypatch.context() as patch, pytest.raises(Interrupted, match="checkpoint saved"):
         patch.setattr("mtkit.training.train.validate", validate_and_interrupt)
+        train(fresh("transformer", "broken", **small))
+    log = MetricsLog(Path("broken")).read()
+    validated = [record["step"] for record in log if record["kind"] == "valid"]
+    assert validated == [6, 12][: step // 6 - 1]
+    assert Path(f"broken/checkpoints/step-{step:08d}").is_dir()
+    assert not Path("broken/model").exists()
+    train(fresh("transformer", "broken", **small))
+    assert comparable(Path("broken")) == comparable(Path("whole"))
+
+
+def test_ctrl_c_ends_the_validation_of_the_mean_at_once(
+    fresh: Fresh, monkeypatch: MonkeyPatch
+) -> None:
+    validate, cancelled = run_validate.validate, list[bool]()
+
+    def validate_and_interrupt(run: TrainingRun, state: TrainState) -> Validation:
+        nonlocal cancelled
+        with MonkeyPatch.context() as patch:
+            cancelled = interrupt_search(patch)
+            return validate(run, state)
+
+    monkeypatch.setattr(run_finish, "validate", validate_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
         train(fresh("transformer"))
-    assert Path("run/checkpoints/step-00000012").is_dir() and not Path("run/model").exists()
-    assert train(fresh("transformer")).report["steps"] == 12
+    assert cancelled == [True]
+    assert not Path("run/model").exists()
 
 
 def test_best_by_step_takes_the_last_weights(fresh: Fresh) -> None:
