@@ -1,4 +1,4 @@
-"""The CPUs and memory that this process may use, and the memory it has used."""
+"""The CPUs and memory that this process may use, the memory it has used, and its launcher."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ import resource
 import sys
 from pathlib import Path
 
+from mtkit.errors import UserError
+
 STATUS, MEMINFO = Path("/proc/self/status"), Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
+LAUNCHER_VARIABLES = {"WORLD_SIZE": 1, "SLURM_NTASKS": 1, "RANK": 0, "LOCAL_RANK": 0}
+"""Environment variables of torchrun and Slurm, each with its smallest value.
+
+A process that was started without a launcher has this value.
+"""
 
 
 def available_cpus() -> set[int]:
@@ -66,3 +73,30 @@ def peak_bytes() -> int:
         return int(match[1]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def launcher_variable(name: str) -> int:
+    """Return the value of one of LAUNCHER_VARIABLES.
+
+    Raises:
+        UserError: the value is not a number, or too small.
+    """
+    smallest = LAUNCHER_VARIABLES[name]
+    text = os.environ.get(name, "")
+    if not text:
+        return smallest
+    if text.isdecimal() and int(text) >= smallest:
+        return int(text)
+    meaning = "number of processes" if smallest else "rank of a process"
+    raise UserError(
+        f"{name}: {text!r} is not a {meaning}; start training with torchrun, or unset {name}"
+    )
+
+
+def check_single_process() -> None:
+    """Raise UserError if torchrun has started several processes, which would do the same work."""
+    if (count := launcher_variable("WORLD_SIZE")) > 1:
+        raise UserError(
+            f"torchrun has started {count} processes, but only `mtkit train` can use several; run "
+            "other commands without torchrun, `mtkit train-spm` and `mtkit batch` before training"
+        )

@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import patch
 
@@ -129,21 +130,29 @@ def _child(arguments: list[str], home: Path, moment: Moment | None, tells: Conne
 
 @dataclass(frozen=True)
 class Loss:
-    """The end of one of several processes."""
+    """A signal to one of several processes."""
 
     rank: int
     step: int
     """Number of steps that it has done."""
     signal: int
+    function: str = "train_step"
+    """The function that the signal precedes: `train_step` or `validate`."""
+
+
+HANG_SECONDS = 300
+"""Time after which processes count as hanging: far longer than any command takes."""
 
 
 def run_processes(
-    arguments: Sequence[str], home: Path, count: int, loss: Loss | None = None
+    arguments: Sequence[str], homes: Sequence[Path], loss: Loss | None = None
 ) -> list[int]:
-    """Return the exit codes of `count` processes that run a command as torchrun would.
+    """Return the exit codes of processes that run a command as torchrun would.
 
-    They meet at a store of this process, whose port no other process can take.
+    Each works in a folder of its own, as on another machine, or in the same. They meet at a store
+    of this process, whose port no other process can take.
     """
+    count = len(homes)
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
     store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
@@ -151,11 +160,13 @@ def run_processes(
     shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
     processes = [
         SERVER.Process(target=_rank, args=(list(arguments), home, rank, shared, loss))
-        for rank in range(count)
+        for rank, home in enumerate(homes)
     ]
     for process in processes:
         process.start()
     for process in processes:
+        process.join(HANG_SECONDS)
+        process.kill()
         process.join()
     return [process.exitcode or 0 for process in processes]
 
@@ -164,17 +175,21 @@ def _rank(
     arguments: list[str], home: Path, rank: int, shared: dict[str, str], loss: Loss | None
 ) -> None:
     """In the child of that rank."""
-    from mtkit.training.step import train_step
+    from mtkit.training.state import TrainState
 
     os.environ.update(shared, RANK=str(rank), LOCAL_RANK=str(rank))
     _speak_at(home)
 
-    def lost(state: Any, *rest: Any, **settings: Any) -> Any:
+    name = f"mtkit.training.train.{loss.function if loss else 'train_step'}"
+    function = resolve_name(name)
+
+    def lost(*positional: Any, **named: Any) -> Any:
+        (state,) = (value for value in positional if isinstance(value, TrainState))
         if loss is not None and (rank, state.progress.step) == (loss.rank, loss.step):
             os.kill(os.getpid(), loss.signal)
-        return train_step(state, *rest, **settings)
+        return function(*positional, **named)
 
-    with patch("mtkit.training.train.train_step", lost):
+    with patch(name, lost):
         main(arguments)
 
 

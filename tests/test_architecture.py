@@ -18,7 +18,8 @@ PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "terms", "machine", "symbols", "prefetch", "signals"),
+    ("errors",),
+    ("terms", "machine", "symbols", "prefetch", "signals"),
     ("report",),
     ("progress",),
     ("config",),

@@ -22,6 +22,7 @@ from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, locked, save_config
 from mtkit.errors import UserError
+from mtkit.machine import check_single_process
 from mtkit.report import say
 
 if TYPE_CHECKING:  # translation reads no settings of training
@@ -62,8 +63,10 @@ class Stage:
     def ensure(self, config: Config, fill: Callable[[Draft], None]) -> Artifact:
         """Return the artifact; if it is not up to date, `fill` it anew, and save the config.
 
-        Raises UserError if another process writes to the run, or checkpoints need the old artifact.
+        Raises UserError if another process writes to the run, checkpoints need the old artifact, or
+        torchrun has started several processes.
         """
+        check_single_process()
         if artifact := self.current():
             say(f"{self.kind}: up to date")
             return artifact

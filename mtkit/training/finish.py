@@ -16,6 +16,7 @@ from mtkit.artifacts.runs import CHECKPOINTS, WEIGHTS, checkpoint_steps
 from mtkit.artifacts.stage import Stage
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
+from mtkit.machine import check_single_process
 from mtkit.models.weights import assign_weights, get_weights, save_weights
 from mtkit.report import say, warn
 from mtkit.training.checkpoints import DamagedCheckpointError
@@ -31,8 +32,10 @@ def finish(config: Config) -> Artifact:
     The checkpoints stay as they are, so `train` can still resume; it replaces the model at its end.
 
     Raises:
-        UserError: an earlier stage is missing, or no checkpoint has been saved yet.
+        UserError: an earlier stage is missing, no checkpoint has been saved yet, or torchrun has
+            started several processes.
     """
+    check_single_process()
     inputs = open_inputs(config)
     last = checkpoint_steps(Path(config.run) / CHECKPOINTS)[-1:]
     for step in (None, *last):

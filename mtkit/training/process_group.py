@@ -7,29 +7,35 @@ prints and writes.
 
 from __future__ import annotations
 
+import json
 import math
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, cast
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import Store  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from mtkit import report
 from mtkit.errors import MtkitError, UserError
+from mtkit.machine import launcher_variable
+from mtkit.report import plural
 
+JOIN_TIMEOUT = timedelta(seconds=50)
+"""Time that processes wait for all to start; torchrun starts them at about the same time."""
 TIMEOUT = timedelta(minutes=10)
-"""Time that processes wait for each other before the run ends."""
+"""Time that processes wait for each other, once all have started, before the run ends."""
 
 
 class LostProcess(MtkitError):  # noqa: N818 - named for what happened
-    """Another process of the run has ended, and this process knows no reason."""
+    """Another process of the run has failed or ended; its own error, if any, says more."""
 
 
 class ProcessGroup:
@@ -63,8 +69,30 @@ class ProcessGroup:
         return value
 
     def gather(self, value: Any) -> list[Any]:
-        """Return the values of all processes in the order of their ranks."""
+        """Return the values of all processes in the order of their ranks.
+
+        `value` is JSON, so that nothing is unpickled that another program could send.
+        """
         return [value]
+
+    @contextmanager
+    def fail_together(self) -> Iterator[None]:
+        """Raise in all processes if the block raises in one of them; all end the block together.
+
+        The block must not wait for other processes.
+
+        Raises:
+            LostProcess: the block has raised in another process.
+        """
+        try:
+            yield
+        except Exception as error:
+            name = "" if isinstance(error, MtkitError) else f"{type(error).__name__}: "
+            self.gather(f"{name}{error}")
+            raise
+        for rank, message in enumerate(self.gather(None)):
+            if message is not None:
+                raise LostProcess(f"process {rank} failed: {message}")
 
     def barrier(self) -> None:
         """Return when every process has called this."""
@@ -99,9 +127,12 @@ class TorchProcessGroup(ProcessGroup):
         return int(largest)
 
     def gather(self, value: Any) -> list[Any]:
-        values: list[Any] = [None] * self.size
-        dist.all_gather_object(values, value)
-        return values
+        data = json.dumps(value).encode()
+        padded = data.ljust(self.max(len(data)))  # JSON may end with spaces
+        ours = torch.from_numpy(np.frombuffer(padded, np.uint8).copy()).to(self.device)
+        parts = [torch.empty_like(ours) for _ in range(self.size)]
+        dist.all_gather(parts, ours)
+        return [json.loads(part.cpu().numpy().tobytes()) for part in parts]
 
     def barrier(self) -> None:
         dist.barrier()
@@ -112,18 +143,18 @@ def connect_processes(device: torch.device) -> Iterator[ProcessGroup]:
     """Connect the processes of this run and yield them, or yield SINGLE_PROCESS.
 
     Raises:
-        UserError: the processes cannot reach each other.
+        UserError: not all processes have started, or they cannot reach each other.
         LostProcess: another process has ended early.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    rank, size = launcher_variable("RANK"), launcher_variable("WORLD_SIZE")
+    if size == 1:
         yield SINGLE_PROCESS
         return
     backend = "nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(launcher_variable("LOCAL_RANK"))
     try:
-        store, rank, size = next(rendezvous("env://", timeout=TIMEOUT))
-        store.set_timeout(TIMEOUT)
+        store = _join(rank, size)
         dist.init_process_group(backend, timeout=TIMEOUT, store=store, rank=rank, world_size=size)
     except (RuntimeError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0]
@@ -142,3 +173,28 @@ def connect_processes(device: torch.device) -> Iterator[ProcessGroup]:
     store.set(f"mtkit/done/{rank}", "")
     store.wait([f"mtkit/done/{other}" for other in range(size)])
     dist.destroy_process_group()
+
+
+def _join(rank: int, size: int) -> Store:
+    """Return the store through which the processes connect, when all have joined.
+
+    Raises:
+        UserError: some have not joined in time.
+    """
+    # With the true size, torch would wait for all processes, but not say which are missing.
+    meeting = next(rendezvous("env://", rank=rank, world_size=1, timeout=JOIN_TIMEOUT))
+    store: Store = meeting[0]
+    keys = [f"mtkit/joined/{other}" for other in range(size)]
+    store.set(keys[rank], "")
+    try:
+        store.wait(keys, JOIN_TIMEOUT)
+    except dist.DistStoreError:
+        missing = [str(other) for other, key in enumerate(keys) if not store.check([key])]
+        store.delete_key(keys[rank])  # or a late process would wait ten minutes for this one
+        raise UserError(
+            f"{len(missing)} of {plural(size, 'process')} did not start within "
+            f"{JOIN_TIMEOUT.seconds} seconds (rank {', '.join(missing)}); look for their own "
+            "messages, and start the command on all machines at the same time"
+        ) from None
+    store.set_timeout(TIMEOUT)
+    return store

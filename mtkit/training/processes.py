@@ -26,7 +26,7 @@ from mtkit import report
 from mtkit.artifacts.runs import CHECKPOINTS, STARTED_BY, this_process
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.machine import count_cores, memory_limit_bytes
+from mtkit.machine import count_cores, launcher_variable, memory_limit_bytes
 from mtkit.models.device import pick_device
 from mtkit.models.weights import build_without_weights
 from mtkit.signals import STOP_SIGNALS, StopSignals, exit_on_stop_signals
@@ -55,12 +55,13 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
     A resumed run gets as many processes as before, because another number changes rounding.
 
     Raises:
-        UserError: more processes are requested than there are GPUs.
+        UserError: more processes are requested than there are GPUs, or a variable of torchrun or
+            Slurm is not a number.
     """
     training, device = config.training, pick_device(config.training.device)
     devices = count_devices(device)
-    if not {"RANK", "WORLD_SIZE"}.isdisjoint(os.environ):  # started by torchrun, or as a worker
-        launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if os.environ.get("RANK") or os.environ.get("WORLD_SIZE"):  # of torchrun, or of a worker
+        launched = launcher_variable("WORLD_SIZE")
         if training.ranks not in ("auto", launched):
             report.warn(f"training.ranks is {training.ranks}, but torchrun started {launched}")
         return 1
@@ -71,7 +72,7 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
                 f"{devices}"
             )
         return training.ranks
-    if int(os.environ.get("SLURM_NTASKS", "1")) > 1:  # Slurm starts this command several times
+    if launcher_variable("SLURM_NTASKS") > 1:  # Slurm starts this command several times
         return 1
     if recorded := recorded_processes(Path(config.run) / CHECKPOINTS):
         return min(recorded, devices)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -36,6 +36,7 @@ from mtkit.models.folder import save_model_config
 from mtkit.models.weights import build_without_weights, load_weights, read_weights
 from mtkit.report import plural, say, warn
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training.agreement import check_same, check_shared
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Stream
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
@@ -184,27 +185,35 @@ def check_origin(config: Config) -> Artifact | None:
 def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingRun, TrainState]]:
     """Lock the run, mark it as the latest run, and yield it with its newest state.
 
+    Nothing else is written before all processes have found the same checkpoint.
+
     Raises:
-        UserError: another process writes to the run, or a checkpoint was made with other settings.
+        UserError: another process writes to the run, a checkpoint was made with other settings, or
+            the processes do not share the run directory.
     """
-    config, training = inputs.config, inputs.config.training
+    config, training, run = inputs.config, inputs.config.training, Path(inputs.config.run)
     checkpoints = Checkpoints(inputs.stage("checkpoint"), inputs.save_model_config, group.size)
-    with locked(Path(config.run)) if group.is_main else nullcontext():
+    with ExitStack() as stack:
+        with group.fail_together():
+            if group.is_main:
+                stack.enter_context(locked(run))
+                recover_all(checkpoints.folder, CHECKPOINT_NAMES)
         state = inputs.initial_state(group)
-        if group.is_main:
-            recover_all(checkpoints.folder, CHECKPOINT_NAMES)
-        group.barrier()
-        checkpoint = checkpoints.load_last(state)
+        with group.fail_together():
+            checkpoint = checkpoints.load_last(state)
+        check_same(group, run, {"checkpoint": checkpoint.identity if checkpoint else None})
+        check_shared(group, run)
         if group.size > 1:
             warm_up_ddp(state, group)
-        _announce(config, state, group, checkpoint)
-        stream = inputs.stream(state.model, group)
-        total_steps = training.steps or (training.epochs or 0) * stream.steps_per_epoch()
-        if group.is_main:
-            if checkpoint is not None:  # the run may have stopped before it removed old ones
-                checkpoints.prune(state.progress, training, total_steps)
-            save_config(config)
-            link_latest(Path(config.run))
+        with group.fail_together():
+            _announce(config, state, group, checkpoint)
+            stream = inputs.stream(state.model, group)
+            total_steps = training.steps or (training.epochs or 0) * stream.steps_per_epoch()
+            if group.is_main:
+                if checkpoint is not None:  # the run may have stopped before it removed old ones
+                    checkpoints.prune(state.progress, training, total_steps)
+                save_config(config)
+                link_latest(run)
         yield TrainingRun(inputs, group, checkpoints, stream, total_steps), state
         group.barrier()
 

@@ -17,6 +17,7 @@ from mtkit.prefetch import prefetch
 from mtkit.progress import progress as show_progress
 from mtkit.report import say, warn
 from mtkit.signals import StopSignals
+from mtkit.training.agreement import check_same_inputs
 from mtkit.training.batch import Batch
 from mtkit.training.data import StepData
 from mtkit.training.finish import write_model
@@ -45,21 +46,24 @@ def train(config: Config | str | Path) -> Artifact:
     torchrun or Slurm has started several.
 
     Raises:
-        UserError: an earlier stage is missing, or a checkpoint was made with other settings.
+        UserError: an earlier stage is missing, a checkpoint was made with other settings, or the
+            processes that torchrun has started have different inputs.
         Interrupted: a stop signal arrived; a checkpoint has been saved.
         MtkitError: out of memory, diverged, or a process was lost; checkpoints remain, if any.
     """
     config = as_config(config)
-    inputs, training = open_inputs(config), config.training
-    stage = inputs.stage("model")
-    model = stage.current()
-    if model is None and (count := count_processes(config, inputs.tokenizer)) > 1:
-        start_processes(train, count, config)
-        return stage.open()
-    with connect_processes(pick_device(training.device)) as group:
+    with connect_processes(pick_device(config.training.device)) as group:
+        with group.fail_together():
+            inputs = open_inputs(config)
+            stage = inputs.stage("model")
+            model = stage.current()
+        check_same_inputs(group, stage, model)
         if model is not None:
             say(f"train: {stage.path} is up to date")
             return model
+        if (count := count_processes(config, inputs.tokenizer)) > 1:
+            start_processes(train, count, config)
+            return stage.open()
         if group.is_main:
             stage.explain_rebuild()
         with open_run(inputs, group) as (run, state):

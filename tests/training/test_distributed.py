@@ -224,11 +224,11 @@ def test_a_lost_process_ends_the_run_which_resumes_exactly(
     config = config.model_copy(update={"run": str(folder / name)})
     (folder / f"{name}.yaml").write_text(dump_config(config), encoding="utf-8")
     command = absolute(["train", "-c", f"{name}.yaml"], folder)
-    assert all(run_processes(command, tmp_path, 2, loss))
+    assert all(run_processes(command, [tmp_path] * 2, loss))
     assert "checkpoint saved" in output_of(tmp_path)
     saved = Path(name, "checkpoints", f"step-{checkpoint:08d}", "manifest.json")
     assert saved.exists(), output_of(tmp_path)
-    assert run_processes(command, tmp_path, 2) == [0, 0], output_of(tmp_path)
+    assert run_processes(command, [tmp_path] * 2) == [0, 0], output_of(tmp_path)
     assert identity(name) == identity("two")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,18 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
 from folders import tokenizer_in
-from mtkit.batching.build import open_batches
+from mtkit import pipeline
+from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.tokenizer.train import train_tokenizer
 from mtkit.training import processes
 from mtkit.training.batch import EMPTY_BATCH
 from mtkit.training.checkpoints import recorded_processes
 from mtkit.training.data import load_batch, shard
+from mtkit.training.finish import finish
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.processes import count_processes
 from mtkit.training.state import new_state
@@ -116,6 +120,8 @@ def test_training_ranks_torchrun_and_slurm_override_the_number_of_processes(
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
             assert started(large) == 1
+    monkeypatch.setenv("SLURM_NTASKS", "")
+    assert started(large) == 4
     five = fresh("transformer", training={"ranks": 5})
     monkeypatch.setenv("SLURM_NTASKS", "2")
     assert started(five) == 5
@@ -128,6 +134,30 @@ def test_training_ranks_torchrun_and_slurm_override_the_number_of_processes(
     monkeypatch.setattr(processes, "pick_device", lambda _: torch.device("cuda"))
     with pytest.raises(UserError, match=r"training.ranks is 9, but .* is 8"):
         started(fresh("transformer", training={"ranks": 9}))
+
+
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "SLURM_NTASKS"])
+def test_a_number_of_processes_that_is_no_number_is_an_error(
+    name: str, fresh: Fresh, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "abc")
+    with pytest.raises(UserError, match=f"^{name}: 'abc' is not a number of processes"):
+        train(fresh("transformer"))
+
+
+@pytest.mark.parametrize("command", [train_tokenizer, build_batches, pipeline.run, finish])
+def test_only_training_runs_in_several_processes(
+    command: Callable[[Config], object], fresh: Fresh, monkeypatch: MonkeyPatch
+) -> None:
+    config = fresh("transformer")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="started 2 processes, but only `mtkit train` can use"):
+        command(config)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    if command is finish:
+        train(config)
+    command(config)
 
 
 @pytest.mark.usefixtures("eight")
