@@ -40,8 +40,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 A module imports from its own entry and from lower floors.
 """
 
-MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 300, 45, 8
-
 LIGHT = ["__init__", "artifacts/manifest", "report", "config/errors", "config/yaml"]
 LIGHT += ["cli/main", "cli/bench", "cli/corpora", "cli/options", "cli/stages", "cli/studies"]
 LIGHT += ["study/info", "study/curves", "training/metrics"]
@@ -113,26 +111,9 @@ def test_an_init_file_holds_only_a_docstring() -> None:
         assert len(body) == 1 and isinstance(body[0], ast.Expr), folder
 
 
-def test_files_and_functions_are_short() -> None:
-    for path in MODULES:
-        assert path.read_text(encoding="utf-8").count("\n") <= MAX_FILE_LINES, path
-        for node in ast.walk(parse(path)):
-            if isinstance(node, ast.FunctionDef):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                assert lines <= MAX_FUNCTION_LINES, f"{path}: {node.name}: {lines} lines"
-                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                names = {argument.arg for argument in arguments} - {"self", "cls"}
-                # The parameters of commands are the options that --help lists.
-                # Those of GPU kernels are the tensors that they read and write.
-                is_free = room_of(name_of(path))[1] == "cli" or path.stem == "triton_kernels"
-                assert is_free or len(names) <= MAX_PARAMETERS, f"{path}: {node.name}"
-
-
-def test_the_top_of_the_package_has_the_four_stages_and_few_others() -> None:
-    entries = [entry for entry in PACKAGE.iterdir() if entry.name != "__pycache__"]
-    assert sum(entry.is_dir() for entry in entries) <= 12
-    assert sum(entry.is_file() for entry in entries) <= 12
-    assert {"tokenizer", "batching", "training", "decoding"} <= {entry.name for entry in entries}
+def test_the_top_of_the_package_has_the_four_stages() -> None:
+    entries = {entry.name for entry in PACKAGE.iterdir()}
+    assert {"tokenizer", "batching", "training", "decoding"} <= entries
 
 
 def public_names(path: Path) -> Iterator[str]:

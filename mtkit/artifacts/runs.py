@@ -25,7 +25,7 @@ from mtkit.report import printable, say, warn
 if TYPE_CHECKING:  # translation reads no settings of training
     from mtkit.config.settings import Config
 
-SETTINGS, METRICS = "config.yaml", "metrics.jsonl"
+SETTINGS, METRICS_FILE = "config.yaml", "metrics.jsonl"
 SETTINGS_HEADER = "# All settings of this run, written by mtkit.\n"
 """The first line of RUN/config.yaml, which shows that mtkit may replace the file."""
 METRICS_START = '{"kind": "'
@@ -70,7 +70,7 @@ def refuse_foreign_files(run: Path) -> None:
     checkpoints = run / CHECKPOINTS
     are_ours = {
         SETTINGS: _starts_with(run / SETTINGS, SETTINGS_HEADER),
-        METRICS: _starts_with(run / METRICS, METRICS_START),
+        METRICS_FILE: _starts_with(run / METRICS_FILE, METRICS_START),
         CHECKPOINTS: checkpoints.is_dir() or not os.path.lexists(checkpoints),
         f"{CHECKPOINTS}/{INDEX}": _is_index(checkpoints / INDEX)
         or bool(checkpoint_steps(checkpoints)),

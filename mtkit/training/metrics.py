@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from mtkit.artifacts.runs import METRICS
+from mtkit.artifacts.runs import METRICS_FILE
 from mtkit.artifacts.storage import write_text
 from mtkit.corpus.files import READ_BYTES, split_lines
 
@@ -26,7 +26,7 @@ class MetricsLog:
     """
 
     def __init__(self, run: Path) -> None:
-        self.path = run / METRICS
+        self.path = run / METRICS_FILE
 
     def write(self, record: Mapping[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import pytest
 
 from mtkit.artifacts.manifest import MANIFEST, open_artifact
 from mtkit.artifacts.replacement import create, remove
-from mtkit.artifacts.runs import CHECKPOINTS, INDEX, LATEST, METRICS, SETTINGS, locked
+from mtkit.artifacts.runs import CHECKPOINTS, INDEX, LATEST, METRICS_FILE, SETTINGS, locked
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.pipeline import run
@@ -65,7 +65,7 @@ FOREIGN: dict[str, tuple[str, Callable[[Path], None]]] = {
     "an artifact of another kind": ("model", make),
     "a config": (SETTINGS, lambda path: write(path, "run: .  # my comment\n")),
     "a link to a config": (SETTINGS, put_link),
-    "metrics": (METRICS, lambda path: write(path, '{"step": 1, "loss": 0.5}\n')),
+    "metrics": (METRICS_FILE, lambda path: write(path, '{"step": 1, "loss": 0.5}\n')),
     "an index": (f"{CHECKPOINTS}/{INDEX}", lambda path: write(path, "[]")),
     "a file of checkpoints": (CHECKPOINTS, write),
     "a folder that is named like a draft": (".model.partial", lambda path: write(path / "a")),
@@ -199,7 +199,7 @@ def test_a_link_that_cannot_be_set_leaves_nothing_behind(
 
 
 def test_a_run_of_mtkit_can_be_locked_again_after_any_interruption(tmp_path: Path) -> None:
-    starts = {SETTINGS: "# All settings of this run", METRICS: '{"kind": "tr'}
+    starts = {SETTINGS: "# All settings of this run", METRICS_FILE: '{"kind": "tr'}
     for name, start in starts.items():
         for length in (0, 1, len(start)):
             (tmp_path / name).write_text(start[:length])
