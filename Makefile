@@ -42,7 +42,8 @@ exact-test: $(INSTALLED)
 	$(BIN)/python -m pytest -m campaign tests/training/test_exact_bits.py
 
 hostile-test: $(INSTALLED)
-	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_hostile_artifacts.py tests/hostile/test_hostile_data.py
+	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_hostile_artifacts.py tests/hostile/test_hostile_data.py \
+		tests/hostile/test_linear_time.py
 
 # Mutation testing: delete or negate one line at a time and see whether a test fails. Takes an hour.
 mutants: $(INSTALLED)

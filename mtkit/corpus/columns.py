@@ -20,7 +20,8 @@ SampleRows = Sequence[Sequence[str]]
 """Rows of cells; blank rows are left out."""
 
 _CODE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,4})*")
-_IDENTIFIER = re.compile(r"[!-~]*\d[!-~]*")
+_IDENTIFIER = re.compile(r"[!-/:-~]*\d[!-~]*")
+_BRACKETS = re.compile(r"\([^()]*\)")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}\b[\s\w:.+-]{0,30}")
 
 
@@ -43,7 +44,7 @@ def has_header(rows: SampleRows, columns: Iterable[int]) -> bool:
 
 def is_column_name(cell: str) -> bool:
     """Return whether a cell is a language code such as pt-BR, or words such as "English text"."""
-    name = re.sub(r"\(.*?\)", "", cell).strip().lower()
+    name = _BRACKETS.sub("", cell).strip().lower()
     words, languages = re.findall(r"[^\W\d_]+", name), language_names()
     if _CODE.fullmatch(name) and language_code(name) in languages:
         return True
@@ -66,7 +67,7 @@ def _is_text(cells: list[str]) -> bool:
 
 def _is_title(cell: str, below: list[str]) -> bool:
     """Return whether a cell has up to three words, and the cells below it are sentences."""
-    name = re.sub(r"\(.*?\)", "", cell).strip()
+    name = _BRACKETS.sub("", cell).strip()
     words = len(name.split())
     sentences = sum(
         len(text.split()) > 2 * words or category(text[-1])[0] == "P" or len(text) > 3 * len(name)

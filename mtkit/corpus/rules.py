@@ -11,13 +11,13 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import unescape
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from mtkit.config.corpora import Corpus
 from mtkit.corpus.languages import count_scripts, is_foreign
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
-from mtkit.corpus.text import is_presplit
+from mtkit.corpus.text import compose, is_presplit
 
 MAX_DEVIATIONS = 4.5
 """Standard deviations that a length ratio may differ from the median."""
@@ -29,6 +29,8 @@ MAX_LOOP = 30
 """Longest repeated phrase that is searched for, in words or characters."""
 MAX_LOOPED_TEXT = 2_000
 """Number of characters at the start of a line in which repetition is searched for."""
+MAX_NUMBERS = 500
+"""How many numbers of a line are looked for in the other line; a sentence has fewer."""
 MAX_COUNTED = 31
 """Numbers up to this are not compared: they may be hours, days or months, or spelled in words."""
 YEARS = range(1000, 3000)
@@ -103,7 +105,7 @@ def _has_other_number(numbers: list[str], others: list[str]) -> bool:
         len(core := number.strip("0")) > 1
         and not (len(number) < 5 and (int(number) <= MAX_COUNTED or int(number) in YEARS))
         and core not in digits
-        for number in numbers
+        for number in islice(numbers, MAX_NUMBERS)
     )
 
 
@@ -186,7 +188,7 @@ def _is_held_out(pair: Pair, statistics: CorpusStatistics) -> bool:
 
 def normalised(text: str) -> str:
     """Return a form that is equal for texts that differ only in case, spaces or punctuation."""
-    words = unicodedata.normalize("NFKC", text).casefold().translate(_WORD_CHARACTERS).split()
+    words = compose(text, "NFKC").casefold().translate(_WORD_CHARACTERS).split()
     return " ".join(words) or text
 
 

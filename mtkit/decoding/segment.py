@@ -15,7 +15,7 @@ from mtkit.corpus.text import in_one_line, is_blank, normalise
 from mtkit.decoding.casing import truecase, uppercase
 from mtkit.decoding.engine import Hypothesis, Request, Sentence
 from mtkit.decoding.sentences import Words, find_parts, join_parts, split_sentences, split_to_fit
-from mtkit.decoding.verbatim import has_letters, split_verbatim
+from mtkit.decoding.verbatim import Run, has_letters, split_verbatim
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -70,18 +70,24 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
 
     segments: list[Segment] = []
     words, place = Words(text) if request.alignments else None, 0
-    for run, is_translated in [(text, True)] if begin else split_verbatim(text, tokenizer):
-        if not is_translated:
-            segments.append(run)
+    for run in [Run([text], True)] if begin else split_verbatim(text, tokenizer):
+        if not run.is_translated:
+            segments.append(run.text)
             continue
-        sentences = split_sentences(run, settings.sentences, abbreviations)
+        places: list[int] = []
+        if words is not None:
+            places = run.find_characters(text, place)
+            place = places[-1] + 1
+        run_text, end = run.text, 0
+        sentences = split_sentences(run_text, settings.sentences, abbreviations)
         parts = (split_to_fit(it, encode, settings.max_length, abbreviations) for it in sentences)
         for part, ids in chain.from_iterable(parts):
             numbers: list[int] = []
             if words is not None:
-                places = _find_places(part, text, place)
-                place = places[-1] + 1
-                numbers = [words.at(places[end]) for end in tokenizer.source_offsets(part)]
+                start = run_text.index(part, end)
+                end = start + len(part)
+                offsets = tokenizer.source_offsets(part)
+                numbers = [words.at(places[start + offset]) for offset in offsets]
             # Even a single character can have more than `max_length` subwords.
             for first in range(0, len(ids), settings.max_length):
                 cut = slice(first, first + settings.max_length)
@@ -89,17 +95,6 @@ def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]
                 segments.append(Sentence([*ids[cut], EOS], prefix, key, numbers[cut]))
                 prefix = []
     return segments
-
-
-def _find_places(part: str, text: str, start: int) -> Sequence[int]:
-    """Return the offset in `text` of each character of `part`, which may lack emoji of `text`."""
-    if (begin := text.find(part, start)) >= 0:
-        return range(begin, begin + len(part))
-    places: list[int] = []
-    for character in part:
-        places.append(start if character == " " else text.index(character, start))
-        start = places[-1] + (character != " ")
-    return [places[i + (character == " ")] for i, character in enumerate(part)]
 
 
 def join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 
 from mtkit.decoding.sentences import join_parts
@@ -19,12 +20,40 @@ _BULLET = "[-–—−*•‣⁃◦·▪▫●○■□◆◇►▶➢➤✓✔�
 _DATE = r"\d{1,4}(?:[-./:]\d{1,4}){2}[\d.,:]{0,9}"
 _END = ".!?…。！？؟।۔"
 _NUMBER = r"\d[\d.,:]{0,9}"
+# A date can match in several ways, and so can a number before a mark. The possessive "++" keeps the
+# first way of each, because trying all combinations would take exponential time.
 _MARKS_BEFORE = re.compile(
-    rf"(?:(?:{_NUMBER} )?(?:{_BULLET}|{_DATE}|[(\[]?{_NUMBER}[)\]:]) )+(?=\S*[^\W\d_])"
+    rf"(?:(?:{_NUMBER} )?(?:{_BULLET}|{_DATE}|[(\[]?{_NUMBER}[)\]:]) )++(?=\S*[^\W\d_])"
 )
-_MARKS_AFTER = re.compile(
-    rf"(?<=[{_END}])(?: (?:{_BULLET}|{_DATE}|\({_NUMBER}\)|\[{_NUMBER}\]|[:;]-?[()]))+$"
-)
+_MARK_AFTER = re.compile(rf"{_BULLET}|{_DATE}|\({_NUMBER}\)|\[{_NUMBER}\]|[:;]-?[()]")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A part of a line that is translated as a whole, or copied."""
+
+    stretches: list[str]
+    """Texts that follow each other in the line; emoji may stand between them."""
+    is_translated: bool
+
+    @property
+    def text(self) -> str:
+        """The stretches in one text."""
+        return join_parts(self.stretches) if self.is_translated else " ".join(self.stretches)
+
+    def find_characters(self, line: str, start: int) -> list[int]:
+        """Return the offset in `line` of each character of `text`; search from `start` on.
+
+        A space between two stretches has the offset of the character after it.
+        """
+        text, places = self.text, list[int]()
+        for stretch in self.stretches:
+            start = line.index(stretch, start)
+            if text.startswith(" ", len(places)):
+                places.append(start)
+            places += range(start, start + len(stretch))
+            start += len(stretch)
+        return places
 
 
 def has_letters(text: str) -> bool:
@@ -32,14 +61,14 @@ def has_letters(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
-def split_verbatim(text: str, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
-    """Split a text into runs, each with True (to be translated) or False (to be copied).
+def split_verbatim(text: str, tokenizer: Tokenizer) -> list[Run]:
+    """Split a text into runs that are translated and runs that are copied.
 
     List marks and dates before the first word, dates and marks after the last sentence, and emoji
     that are not in the vocabulary are copied. An emoji within a sentence moves to its end.
     """
     begin = before.end() if (before := _MARKS_BEFORE.match(text)) else 0
-    end = after.start() if (after := _MARKS_AFTER.search(text, begin)) else len(text)
+    end = _begin_of_last_marks(text, begin)
     emoji = [
         it.span() for it in _EMOJI.finditer(text, begin, end) if not tokenizer.can_spell(it.group())
     ]
@@ -49,18 +78,35 @@ def split_verbatim(text: str, tokenizer: Tokenizer) -> list[tuple[str, bool]]:
     def is_translated(i: int) -> bool:
         return i % 2 == 1 and has_letters(pieces[i])
 
-    runs: list[tuple[str, bool]] = []
+    runs: list[Run] = []
     for translated, places in groupby(range(len(pieces)), is_translated):
-        run = "".join(pieces[i] for i in places).strip()
-        if translated and len(runs) > 1 and runs[-2][1] and not _ends_sentence(*runs[-2:]):
-            runs[-2:] = [(join_parts([runs[-2][0], run]), True), runs[-1]]
-        elif run and not translated and runs and not runs[-1][1]:
-            runs[-1] = (f"{runs[-1][0]} {run}", False)
-        elif run:
-            runs.append((run, translated))
+        stretch = "".join(pieces[i] for i in places).strip()
+        is_followed = len(runs) > 1 and runs[-2].is_translated
+        if translated and is_followed and not _ends_sentence(*runs[-2:]):
+            runs[-2].stretches.append(stretch)
+        elif stretch and not translated and runs and not runs[-1].is_translated:
+            runs[-1].stretches.append(stretch)
+        elif stretch:
+            runs.append(Run([stretch], translated))
     return runs
 
 
-def _ends_sentence(translated: tuple[str, bool], copied: tuple[str, bool]) -> bool:
-    """Return whether the translated run, or the copied run after it, ends a sentence."""
-    return translated[0].rstrip("\"'”’»)]")[-1:] in _END or any(map(_END.count, copied[0]))
+def _begin_of_last_marks(text: str, begin: int) -> int:
+    """Return where the dates and marks after the last sentence begin, else the end of the text."""
+    found = end = len(text)
+    while (space := text.rfind(" ", begin, end)) > begin:
+        if not _MARK_AFTER.fullmatch(text, space + 1, end):
+            break
+        if text[space - 1] in _END:
+            found = space
+        end = space
+    return found
+
+
+def _ends_sentence(translated: Run, copied: Run) -> bool:
+    """Return whether a translated run, or the copied run after it, ends a sentence.
+
+    Read only the last stretch of each: the stretches before it ended none.
+    """
+    last = translated.stretches[-1].rstrip("\"'”’»)]")[-1:]
+    return last in _END or any(map(_END.count, copied.stretches[-1]))

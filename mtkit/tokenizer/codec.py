@@ -7,7 +7,6 @@ characters outside the vocabulary are replaced by similar ones if possible; targ
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Mapping
 from itertools import compress
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from mtkit.artifacts.manifest import Artifact
-from mtkit.corpus.text import in_one_line, is_blank
+from mtkit.corpus.text import compose, in_one_line, is_blank
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.sampling import SubwordSampler
@@ -68,11 +67,11 @@ class Tokenizer:
     def encode_source(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Return the source subword ids of each line, without BOS and EOS."""
         spelled = [line.translate(self._spellings) for line in lines]
-        return list(self._source.encode(spelled, num_threads=threads))
+        return _encode(self._source, spelled, threads)
 
     def encode_target(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Return the target subword ids of each line, without BOS and EOS."""
-        return list(self._target.encode(lines, num_threads=threads))
+        return _encode(self._target, lines, threads)
 
     def can_spell(self, source: str) -> bool:
         """Return whether the source vocabulary can encode the text without bytes and <unk>."""
@@ -86,8 +85,7 @@ class Tokenizer:
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Return the text of each list of target ids; line breaks become spaces."""
         shown = [[line[place] for place in self._text_places(line)] for line in ids]
-        texts = self._target.decode(shown, num_threads=1) if ids else []
-        return [*map(in_one_line, texts)]
+        return [in_one_line(self._target.decode(line)) for line in shown]
 
     def is_whole(self, ids: list[int]) -> bool:
         """Return whether all bytes belong to complete characters, so that `decode` drops none."""
@@ -150,7 +148,7 @@ class _Spellings(dict[int, str]):
     def __missing__(self, code: int) -> str:
         spelling = character = chr(code)
         if not self._can_spell(character):
-            compatible = unicodedata.normalize("NFKC", character)
+            compatible = compose(character, "NFKC")
             if is_blank(character):
                 spelling = " " if character.isspace() else ""
             elif self._can_spell(compatible):
@@ -190,6 +188,12 @@ def open_processor(path: Path, model: bytes) -> tuple[SentencePieceProcessor, li
     except (RuntimeError, OSError, ValueError) as error:
         raise UserError(f"{path} is not a SentencePiece model") from error
     return processor, pieces
+
+
+def _encode(processor: SentencePieceProcessor, lines: list[str], threads: int) -> list[list[int]]:
+    if threads == 1:  # for a list, SentencePiece starts a thread, which takes longer than a line
+        return [processor.encode(line) for line in lines]
+    return list(processor.encode(lines, num_threads=threads))
 
 
 def _open(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
+from typing import Literal
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mtkit.corpus.text import in_one_line, is_blank, is_presplit, normalise
+from mtkit.corpus.text import MAX_MARKS, compose, in_one_line, is_blank, is_presplit, normalise
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))
 spaced = st.text("aé \t\n\r\u2028\xa0\u3000\u0301", max_size=12)
@@ -35,6 +37,44 @@ def test_white_space_around_a_text_changes_nothing(text: str) -> None:
 @given(any_text)
 def test_canonically_equivalent_texts_have_one_form(text: str) -> None:
     assert normalise(unicodedata.normalize("NFD", text)) == normalise(text)
+
+
+MARKS = "\u0300\u0301\u0327\u0344\u0345\u05b0\u05bc\u0f71\u0f72\u0f73\u0f74\u0f81\u3099\uff9e"
+LETTERS = "aéがｶ가\u1161\u0958 "
+Form = Literal["NFC", "NFKC"]
+forms = st.sampled_from(["NFC", "NFKC"])
+
+
+def letters_with_marks(least: int, most: int) -> st.SearchStrategy[str]:
+    marks = st.text(MARKS, min_size=least, max_size=most)
+    return st.lists(st.tuples(st.sampled_from(LETTERS), marks).map("".join)).map("".join)
+
+
+@given(any_text | letters_with_marks(0, MAX_MARKS), forms)
+def test_composed_texts_are_in_the_normal_form_of_unicode(text: str, form: Form) -> None:
+    assert compose(text, form) == unicodedata.normalize(form, text)
+
+
+@given(letters_with_marks(0, 2 * MAX_MARKS), forms)
+def test_texts_with_long_runs_of_marks_are_composed_as_far_as_possible(
+    text: str, form: Form
+) -> None:
+    composed = compose(text, form)
+    assert compose(composed, form) == composed
+    assert unicodedata.normalize(form, composed) == unicodedata.normalize(form, text)
+
+
+def test_only_long_runs_of_marks_stay_as_they_are() -> None:
+    run = "\u0300\u0327" * MAX_MARKS
+    assert compose(f"e\u0301 a{run}e\u0301") == f"é a{run}é"
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFKC"])
+def test_every_character_that_becomes_a_mark_counts_as_a_mark(form: Form) -> None:
+    for character in map(chr, range(sys.maxunicode + 1)):
+        if unicodedata.combining(unicodedata.normalize(form, character)[0]):
+            run = f"{character * MAX_MARKS}\u0300\u0327"
+            assert compose(run, form) == run
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from mtkit.decoding.api import Translator, load
 from mtkit.decoding.casing import has_no_case, lowercase, truecase, uppercase
 from mtkit.decoding.engine import Hypothesis
 from mtkit.decoding.segment import Line, join, segment
-from mtkit.decoding.verbatim import split_verbatim
+from mtkit.decoding.verbatim import Run, split_verbatim
 from mtkit.tokenizer.codec import Tokenizer
 
 LINE = "Two men, one boat. Why? A dog runs in Spain."
@@ -169,7 +169,7 @@ def test_punctuation_beside_emoji_is_copied(translator: Translator) -> None:
         "😀?!",
         "1️⃣.",
     ]
-    assert split_verbatim(" ?! ", translator.tokenizer) == [("?!", False)]
+    assert split_verbatim(" ?! ", translator.tokenizer) == [Run(["?!"], False)]
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_an_emoji_within_a_sentence_leaves_its_words_together(
     translator: Translator, line: str, words: str, emoji: str
 ) -> None:
     runs = split_verbatim(line, translator.tokenizer)
-    assert [text for text, translated in runs if translated] == [words]
-    assert " ".join(text for text, translated in runs if not translated) == emoji
+    assert [run.text for run in runs if run.is_translated] == [words]
+    assert " ".join(run.text for run in runs if not run.is_translated) == emoji
     (actual,) = translator.results([line], translator.request.changed(alignments=True))
     beside = {i for i, word in enumerate(line.split()) if word in emoji.split()}
     assert beside.isdisjoint(i for i, _ in actual.alignment)
@@ -195,8 +195,11 @@ def test_an_emoji_within_a_sentence_leaves_its_words_together(
 
 def test_known_emoji_are_translated() -> None:
     knowing = train(["I see you. 😀", "We see them. 😀"], vocab_size=290)
-    assert split_verbatim("I see you. 😀", knowing) == [("I see you. 😀", True)]
-    assert split_verbatim("I see you. 🙃", knowing) == [("I see you.", True), ("🙃", False)]
+    assert split_verbatim("I see you. 😀", knowing) == [Run(["I see you. 😀"], True)]
+    assert split_verbatim("I see you. 🙃", knowing) == [
+        Run(["I see you."], True),
+        Run(["🙃"], False),
+    ]
 
 
 def test_a_prefix_disables_truecasing_and_emoji(translator: Translator) -> None:

@@ -14,7 +14,7 @@ from folders import SENTENCES, train, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.engine import Request
+from mtkit.decoding.engine import Request, Sentence
 from mtkit.decoding.segment import Line, segment
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -37,6 +37,7 @@ UNTRANSLATED = [
 DATE = "2024-01-31"
 TIMES = "00:00:01,000 --> 00:00:04,000"
 MARKS = ["-", "–", "•", "* ", ">", "##", "(1)", "2)", "[12]", "3:", "1 –", "10:30 -", DATE, TIMES]
+MARKS += [" ".join([DATE] * 30), "1: " * 30]
 SENTENCES_WITH_NUMBERS = [
     "2 dogs run.",
     "2 Männer rennen.",
@@ -104,10 +105,23 @@ def test_marks_before_a_line_are_copied(mark: str, sentence: str, tokenizer: Tok
     assert segments(f"{mark} {sentence}", tokenizer) == [mark.strip(), whole]
 
 
-@pytest.mark.parametrize("mark", [DATE, TIMES, "(2)", "[3]", ":-)", "***", "→"])
+@pytest.mark.parametrize(
+    "mark", [DATE, TIMES, "(2)", "[3]", ":-)", "***", "→", " ".join(["1.2.2024."] * 30)]
+)
 def test_marks_after_the_last_sentence_are_copied(mark: str, tokenizer: Tokenizer) -> None:
     (whole,) = segments("A dog runs.", tokenizer)
     assert segments(f"A dog runs. {mark}", tokenizer) == [whole, mark]
+
+
+def test_subwords_are_aligned_to_words_of_the_sentence_not_to_equal_marks(
+    tokenizer: Tokenizer,
+) -> None:
+    request = Request(DecodingSettings(max_length=5), alignments=True)
+    copied, *parts = segment(Line("1: 2) 🙃2) A dog runs."), tokenizer, request)
+    assert copied == "1: 2) 🙃"
+    words = [word for part in parts if isinstance(part, Sentence) for word in part.words]
+    assert words == sorted(words)
+    assert set(words) == {2, 3, 4, 5}
 
 
 @pytest.mark.parametrize("line", [*SENTENCES, *SENTENCES_WITH_NUMBERS])

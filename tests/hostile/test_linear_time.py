@@ -1,0 +1,556 @@
+"""No function that reads text takes more than linear time, or keeps signals waiting for long.
+
+A line may have 1 MiB, and a regular expression or a loop is easily quadratic, or even exponential,
+in lines that nobody writes. So each function is called with growing lines of many patterns.
+
+The tests do not depend on the speed of the machine, because they compare CPU times of one function:
+
+- A first, short measurement only decides which patterns are measured again.
+- These are measured at lengths that take at least JUDGED_SECONDS, far more than the resolution of
+  the clock, and the shortest of several runs counts, because disturbances only add time.
+- A function fails if DOUBLINGS doublings of the length in a row take more than MAX_RATIO times as
+  long, each: disturbances are rarely so large, and never at every length. Caches that become too
+  small, or sorting, give ratios of little over 2, whereas quadratic time gives ratios near 4.
+- Time limits are a hundred times what a slow machine needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import math
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from folders import train
+from mtkit.config.decoding import DecodingSettings
+from mtkit.corpus.columns import find_texts, has_header
+from mtkit.corpus.exposure import find_exposure
+from mtkit.corpus.misalignment import find_passages, line_features
+from mtkit.corpus.read import Pair
+from mtkit.corpus.rules import REPORT_RULES, RULES, Rule
+from mtkit.corpus.statistics import CorpusStatistics, compute_statistics, hash_of
+from mtkit.corpus.tables import find_columns, read_table
+from mtkit.decoding.casing import truecase
+from mtkit.decoding.engine import Hypothesis, Request, Sentence
+from mtkit.decoding.segment import Line, join, segment
+from mtkit.decoding.sentences import split_sentences
+from mtkit.decoding.verbatim import split_verbatim
+from mtkit.errors import MtkitError
+from mtkit.report import quietly, table
+from mtkit.scoring.metrics import MAIN_METRICS, compute_scores
+from mtkit.scoring.score import bucket_by_length, worst_sentences
+from mtkit.scoring.writing import Writing
+from mtkit.study.attend.reading import label_words
+from mtkit.tokenizer.codec import Tokenizer
+
+pytestmark = pytest.mark.slow
+
+MIB = 1 << 20
+SHORTEST = 64
+SCREENED, SCREENED_OF_SLOW = 16_384, 4_096
+"""Characters of the longest line that is measured first."""
+LARGEST_BOUND = 16_384
+"""Only longer lines are judged, because mtkit calls some libraries with pieces of up to 10,000
+characters, for which they take quadratic time."""
+MAX_RATIO = 3.0
+"""Largest ratio of the times of a line and of a line of half its length."""
+UNMEASURABLE_SECONDS = 0.002
+"""If SCREENED characters take less, 1 MiB takes a few seconds even if the time is quadratic."""
+JUDGED_SECONDS = 0.05
+DOUBLINGS = 3
+REPETITIONS = 3
+HANGING_SECONDS = 60.0
+"""CPU seconds after which a call is ended; no function takes 1 second for SCREENED characters."""
+
+Text = Callable[[int], str]
+"""Returns a text of about so many characters."""
+TextFunction = Callable[[str], object]
+Clock = Callable[[], float]
+
+
+def _repeated(unit: str) -> Text:
+    return lambda length: unit * (length // len(unit))
+
+
+def _followed(before: str, after: str) -> Text:
+    return lambda length: _repeated(before)(length // 2) + _repeated(after)(length // 2)
+
+
+def _numbers(length: int) -> str:
+    return " ".join(map(str, range(1001, 1001 + length // 5)))
+
+
+def _dates(length: int) -> str:
+    days = range(length // 11)
+    return " ".join(f"{1 + day % 28}.{1 + day // 28 % 12:02}.{2000 + day}" for day in days)
+
+
+UNITS = {
+    "digits": "7",
+    "groups of digits": "1,234,567.8 ",
+    "dates with a full stop": "1.2.2024. ",
+    "ISO dates": "2024-02-01 ",
+    "times": "00:00:01,000 --> 00:00:04,000 ",
+    "list marks": "1: ",
+    "bracketed marks": "(1) [2] 3) ",
+    "bullets": "- ",
+    "smileys": ":-) ",
+    "(": "(",
+    ")": ")",
+    "[": "[",
+    "()": "()",
+    "{{": "{{",
+    "straight quotes": '"',
+    "apostrophes": "'",
+    "curly quotes": "“",
+    "closing quotes": "”",
+    "guillemets": "«» ",
+    "corner brackets": "「」",
+    "full stops": ".",
+    "full stops and quotes": '."',
+    "full stops and spaces": ". ",
+    "wide full stops": "。",
+    "question marks": "?! ",
+    "sentences": "He ran. ",
+    "abbreviations": "Dr. ",
+    "initials": "A. ",
+    "spaces": " ",
+    "tabs": "\t",
+    "no-break spaces": "\xa0",
+    "wide spaces": "\u3000",
+    "narrow spaces and spaces": "\u202f ",
+    "carriage returns": "\r",
+    "line separators": "\u2028",
+    "next lines": "\x85",
+    "zero-width spaces": "\u200b",
+    "marks in order": "\u0300",
+    "marks out of order": "\u0300\u0327",
+    "marks of three classes": "\u0345\u0301\u0327",
+    "marks with a decomposition": "\u0344\u0327",
+    "Tibetan vowels": "\u0f71\u0f72\u0f74",
+    "Tibetan vowels with a decomposition": "\u0f73\u0f71",
+    "halfwidth voiced marks": "\uff9e\u0300",
+    "voiced marks": "\u3099\u0327",
+    "Hebrew points": "\u05b0\u05bc",
+    "Arabic points": "\u064b\u0651\u0670",
+    "Devanagari with nukta": "\u0915\u093c\u094d",
+    "letters with marks": "e\u0327\u0301",
+    "joiners": "\u200d",
+    "variation selectors": "\ufe0f",
+    "emoji": "\U0001f642",
+    "joined emoji": "\U0001f468\u200d",
+    "emoji with skin": "\U0001f44d\U0001f3fd",
+    "flags": "\U0001f1e9\U0001f1ea",
+    "emoji between words": "dog \U0001f642 ",
+    "emoji after sentences": "He ran. \U0001f642 ",
+    "emoji in sentences": "He \U0001f642 ran. \U0001f642 ",
+    "keycaps": "\u20e3\ufe0f",
+    "digits with keycaps": "1\ufe0f\u20e3",
+    "copyright signs": "\xa9",
+    "@@": "a@@ ",
+    "@@ alone": "@@",
+    "▁": "▁",
+    "##": "a ##",
+    "Ġ": " Ġ",
+    "Ġ words": " Ġa",
+    "&lt;": "&lt;",
+    "&": "&a",
+    "<": "<",
+    "<a ": "<a ",
+    "</a": "</a",
+    "{\\u": "{\\u",
+    "backslashes": "\\",
+    "backticks": "`",
+    "commands": ": mtkit ",
+    "hyphens": "-",
+    "word-hyphens": "a-",
+    "slashes": "a/",
+    "underscores": "_",
+    "commas": ",",
+    "semicolons": "; ",
+    "pipes": "|",
+    "quoted cells": '"a", ',
+    "doubled quotes": '""',
+    "colons": "12:",
+    "percent signs": "5 % ",
+    "mojibake": "Ã©",
+    "replacement characters": "\ufffd",
+    "controls": "\x01",
+    "NUL": "\0",
+    "byte subwords": "<0x0A>",
+    "one Latin word": "a",
+    "one word in capitals": "A",
+    "capitals": "DOG RUNS ",
+    "title case": "Dogs Chase ",
+    "Latin words": "the dog ran ",
+    "Latin with accents": "é",
+    "Cyrillic": "собака ",
+    "one Cyrillic word": "ж",
+    "Arabic": "كلب ",
+    "Devanagari": "कुत्ता ",
+    "Thai": "สุนัขวิ่ง",
+    "Han": "狗跑",
+    "Han sentences": "狗跑。",
+    "short words of Han": "狗 跑 ",
+    "kana": "いぬがはしる",
+    "halfwidth kana": "ｶﾞ",
+    "Hangul": "개가 ",
+    "Hangul letters": "\u1112\u1161\u11ab",
+    "Hangul vowels": "\u1161",
+    "Tibetan": "ཁྱི་",
+    "Georgian": "ძაღლი ",
+    "Turkish": "İI ",
+    "one character, eighteen letters": "\ufdfa",
+    "ligatures": "ﬁ",
+}
+"""Texts to repeat."""
+TEXTS: dict[str, Text] = {
+    **{name: _repeated(unit) for name, unit in UNITS.items()},
+    "numbers that differ": _numbers,
+    "dates that differ": _dates,
+    "nested (": _followed("(", ")"),
+    "nested [": _followed("[", "]"),
+    "nested “": _followed("“", "”"),
+    "nested tags": _followed("<a ", ">"),
+    "digits, then letters": _followed("1", "a"),
+    "spaces, then full stops": _followed(" ", "."),
+    "marks, then letters": _followed("\u0300", "a"),
+    "quotes, then full stops": _followed('"', "."),
+}
+PLACES = {"before a word": "{} word", "after a sentence, before a word": "He left. {} word"}
+"""Places in a line. The word after a pattern makes regular expressions fail, and try again."""
+OTHER_PLACES = {
+    "alone": "{}",
+    "after a sentence": "He left. {}",
+    "before a letter": "{}x",
+    "before a digit": "{}1",
+    "after a letter": "x{}",
+    "in a sentence": "The {} word.",
+    "in a word": "x{}x",
+}
+
+
+@cache
+def tokenizer(normalization: str = "identity") -> Tokenizer:
+    return train(normalization_rule_name=normalization)
+
+
+def pair(source: str, target: str) -> Pair:
+    return Pair(source, target, 0, "file", 1)
+
+
+def lines_of(text: str, width: int = 60) -> list[str]:
+    return [text[start : start + width] for start in range(0, len(text), width)]
+
+
+@cache
+def statistics_of(sentence: str) -> CorpusStatistics:
+    lines = [f"{sentence} {number}" for number in range(100)]
+    statistics = compute_statistics([pair(line, line) for line in lines])
+    return replace(statistics, held_out=frozenset(lines))
+
+
+def find_passages_of_lines(text: str) -> None:
+    # Fewer than 200 lines would not be searched, so that the time would jump at this length.
+    features = line_features([*lines_of(text), *["A dog runs."] * 200])
+    find_passages(features, features)
+
+
+def apply(rule: Rule, text: str) -> None:
+    """Apply a rule to pairs of equal and of different sides, in corpora with and without spaces."""
+    english = statistics_of("The dog runs over the green field to the old house.")
+    chinese = statistics_of("这只狗跑过绿色的田野，跑到老房子那里去了，大家都很高兴。")
+    for statistics in (english, chinese):
+        rule.check(pair(text, text), statistics)
+    rule.check(pair("A dog.", text), english)
+
+
+def request(*, alignments: bool = False, **settings: Any) -> Request:
+    return Request(DecodingSettings(max_length=20, **settings), alignments=alignments)
+
+
+def cut_and_join(request: Request, text: str, prefix: str = "") -> None:
+    """Segment a line, and join hypotheses that repeat the source."""
+    line = Line(text, prefix)
+    segments = segment(line, tokenizer(), request)
+    sentences = (each for each in segments if isinstance(each, Sentence))
+    answers = ([Hypothesis(sentence.source[:-1], 0.0, True)] for sentence in sentences)
+    join(line, segments, answers, tokenizer(), request)
+
+
+def split_lines_into_sentences(language: str, text: str) -> None:
+    split_sentences(text, language)
+
+
+def encode(normalization: str, text: str) -> None:
+    tokenizer(normalization).encode_source([text])
+    tokenizer(normalization).source_offsets(text)
+
+
+def decode(text: str) -> None:
+    (ids,) = tokenizer().encode_target([text])
+    tokenizer().decode([ids])
+    tokenizer().is_whole(ids)
+    tokenizer().target_offsets(ids)
+    label_words(tokenizer().target_pieces(ids))
+
+
+def sample_subwords(text: str) -> None:
+    sampler, _ = tokenizer().samplers(alpha=0.1)
+    sampler(tokenizer().encode_source([text]), 1)
+
+
+def score(language: str, text: str) -> None:
+    # The other metrics take quadratic time, and are left out for lines of over 10,000 characters.
+    compute_scores({"": [text]}, [[text]], Writing.of(language, [text]), keys=MAIN_METRICS)
+    worst_sentences([text], [[text]], [text], 1)
+    bucket_by_length([text])
+
+
+def read_as_table(name: str, content: Callable[[str], str], text: str) -> None:
+    """Read a text as a file; errors about its content are as good as rows."""
+    path = Path(name)
+    path.write_text(content(text), encoding="utf-8", errors="replace")
+    columns = ("a", "b") if name.endswith("jsonl") else (0, 1)
+    with suppress(MtkitError):
+        list(read_table(name, columns))
+    with suppress(MtkitError):
+        find_columns(name)
+
+
+MODULES = (
+    "config.languages",
+    "corpus.columns",
+    "corpus.languages",
+    "corpus.misalignment",
+    "corpus.rules",
+    "corpus.text",
+    "decoding.casing",
+    "decoding.sentences",
+    "decoding.verbatim",
+    "report",
+    "study.attend.reading",
+    "study.init.corpus",
+)
+"""Modules whose public functions of one text, or of several lines, are measured."""
+NOT_OF_CORPORA = {"report.say", "report.warn", "report.data", "report.data_lines"}
+"""Functions that print, and would fill the output of the tests."""
+
+
+def discover_functions() -> Iterator[tuple[str, TextFunction]]:
+    """Yield the public functions of MODULES that need only a text, or lines."""
+    for name in MODULES:
+        module = importlib.import_module(f"mtkit.{name}")
+        for function in vars(module).values():
+            if getattr(function, "__module__", "") != module.__name__:
+                continue
+            if not inspect.isfunction(function) or function.__name__.startswith("_"):
+                continue
+            parameters = inspect.signature(function).parameters.values()
+            needed = [each for each in parameters if each.default is each.empty]
+            label = f"{name}.{function.__name__}"
+            if len(needed) != 1 or label in NOT_OF_CORPORA:
+                continue
+            if needed[0].annotation in ("str", "str | None") and needed[0].name != "character":
+                yield label, function
+            elif needed[0].annotation in ("Iterable[str]", "Sequence[str]"):
+                yield f"{label} of a line", partial(_call_with_lines, function, MIB)
+                yield f"{label} of lines", partial(_call_with_lines, function, 60)
+
+
+def _call_with_lines(function: Callable[[list[str]], object], width: int, text: str) -> object:
+    return function(lines_of(text, width))
+
+
+FUNCTIONS: dict[str, TextFunction] = {
+    **dict(discover_functions()),
+    **{f"rule {rule.name}": partial(apply, rule) for rule in (*RULES, *REPORT_RULES)},
+    **{
+        f"split_sentences {code}": partial(split_lines_into_sentences, code)
+        for code in ("en", "ja", "hi", "my")
+    },
+    "split_verbatim": lambda text: split_verbatim(text, tokenizer()),
+    "truecase": lambda text: truecase(text, tokenizer()),
+    "hash_of": lambda text: hash_of(pair(text, text)),
+    "compute_statistics": lambda text: compute_statistics([pair(text, text)]),
+    "compute_statistics of lines": lambda text: compute_statistics(
+        [pair(line, line) for line in lines_of(text)]
+    ),
+    "find_exposure": lambda text: find_exposure([pair(text, text)], [pair(text, text)]),
+    "find_passages": find_passages_of_lines,
+    "find_texts": lambda text: find_texts([[text, text]] * 3),
+    "find_texts in many columns": lambda text: find_texts([text.split()] * 3),
+    "has_header": lambda text: has_header([["a", text]] + [[text, "He ran."]] * 3, (0, 1)),
+    "read a .tsv": partial(read_as_table, "t.tsv", lambda text: f"{text}\t{text}\n" * 3),
+    "read a .csv": partial(read_as_table, "t.csv", lambda text: f"{text},{text}\n" * 3),
+    "read a .csv of lines": partial(
+        read_as_table, "t.csv", lambda text: "".join(f"{line}\n" for line in lines_of(text))
+    ),
+    "read a .jsonl": partial(
+        read_as_table, "t.jsonl", lambda text: json.dumps({"a": text, "b": text}) + "\n"
+    ),
+    "read a .jsonl without JSON": partial(read_as_table, "t.jsonl", lambda text: text),
+    "table": lambda text: list(table([[text, text]] * 2)),
+}
+"""Functions that read text, by their names; those of MODULES and rules need no entry."""
+REQUESTS = {
+    "short parts": request(),
+    "alignments": request(alignments=True),
+    "truecasing": request(truecase=True, abbreviations="dr prof"),
+    "sentences with alignments": request(alignments=True, sentences="en", abbreviations="dr"),
+}
+SLOW_FUNCTIONS: dict[str, TextFunction] = {
+    **{
+        f"segment and join, {name}": partial(cut_and_join, request)
+        for name, request in REQUESTS.items()
+    },
+    "segment and join, after a prefix": partial(
+        cut_and_join, request(alignments=True), prefix="A dog"
+    ),
+    "segment and join, as a prefix": lambda text: cut_and_join(request(), "A dog.", prefix=text),
+    "encode": partial(encode, "identity"),
+    "encode with nmt_nfkc": partial(encode, "nmt_nfkc"),
+    "decode": decode,
+    "sample subwords": sample_subwords,
+    "score de": partial(score, "de"),
+    "score zh": partial(score, "zh"),
+    "score th": partial(score, "th"),
+}
+"""Functions that take up to 0.1 ms for a character, so that shorter lines are measured first."""
+
+
+@pytest.fixture(autouse=True)
+def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run each test in its own folder, without messages."""
+    monkeypatch.chdir(tmp_path)
+    with quietly():
+        yield
+
+
+@contextmanager
+def time_limit() -> Iterator[None]:
+    """Fail after HANGING_SECONDS of CPU time, also in a regular expression."""
+
+    def fail(_number: int, _frame: FrameType | None) -> None:
+        pytest.fail(f"took over {HANGING_SECONDS} s")
+
+    before = signal.signal(signal.SIGPROF, fail)
+    signal.setitimer(signal.ITIMER_PROF, HANGING_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def call(function: TextFunction, text: str) -> None:
+    """Call a function, which may refuse the text."""
+    with time_limit(), suppress(MtkitError, ValueError):
+        result = function(text)
+        if isinstance(result, Iterator):
+            list(result)
+
+
+def shortest_time(function: TextFunction, text: str, repetitions: int, clock: Clock) -> float:
+    """Return the seconds that the fastest of several calls takes."""
+    seconds = math.inf
+    for _ in range(repetitions):
+        begin = clock()
+        call(function, text)
+        seconds = min(seconds, clock() - begin)
+    return seconds
+
+
+def may_be_slow(function: TextFunction, text: Text, longest: int) -> bool:
+    """Return whether a first look finds more than linear time; growth by 4 keeps this short."""
+    length, before = SHORTEST, math.inf
+    while length <= longest:
+        for repetitions in (1, REPETITIONS):
+            seconds = shortest_time(function, text(length), repetitions, time.perf_counter)
+            is_suspicious = seconds > max(MAX_RATIO**2 * before, UNMEASURABLE_SECONDS)
+            if not is_suspicious:
+                break
+        else:
+            return True
+        length, before = 4 * length, seconds
+    return False
+
+
+def growth(function: TextFunction, text: Text) -> list[float]:
+    """Return the ratios of the times of up to DOUBLINGS doublings; the last is small if linear."""
+
+    def seconds_of(length: int, repetitions: int) -> float:
+        return shortest_time(function, text(length), repetitions, time.process_time)
+
+    length = LARGEST_BOUND
+    while seconds_of(length, 1) < JUDGED_SECONDS:
+        length *= 2
+        if length > MIB:
+            return []  # even the longest line takes no time
+    ratios: list[float] = []
+    while len(ratios) < DOUBLINGS:
+        for repetitions in (1, REPETITIONS):
+            ratio = seconds_of(2 * length, repetitions) / seconds_of(length, repetitions)
+            if ratio <= MAX_RATIO:
+                return [*ratios, ratio]
+        ratios.append(ratio)
+        length *= 2
+    return ratios
+
+
+def check_all(name: str, texts: dict[str, Text], places: dict[str, str], longest: int) -> None:
+    """Fail if a function takes more than linear time for any of the texts in any of the places."""
+    function = (FUNCTIONS | SLOW_FUNCTIONS)[name]
+    call(function, "A dog runs.")  # loads libraries and trains the tokenizer
+    slow = []
+    for pattern, text in texts.items():
+        for place, template in places.items():
+
+            def in_place(length: int, text: Text = text, template: str = template) -> str:
+                return template.format(text(length))
+
+            if may_be_slow(function, in_place, longest):
+                ratios = growth(function, in_place)
+                if ratios and ratios[-1] > MAX_RATIO:
+                    slow.append(f"{pattern}, {place}: each doubling of the length takes {ratios}")
+    assert not slow, f"{name} does not take linear time:\n" + "\n".join(slow)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_time_grows_at_most_linearly_with_the_length_of_a_line(name: str) -> None:
+    check_all(name, TEXTS, PLACES, SCREENED)
+
+
+@pytest.mark.parametrize("name", SLOW_FUNCTIONS)
+def test_time_of_slow_functions_grows_at_most_linearly(name: str) -> None:
+    place = "after a sentence, before a word"
+    check_all(name, TEXTS, {place: PLACES[place]}, SCREENED_OF_SLOW)
+
+
+def mixtures(seed: str) -> dict[str, Text]:
+    """Return random alternations of the units."""
+    generator, texts = random.Random(seed), dict[str, Text]()
+    for _ in range(100):
+        names = generator.choices([*UNITS], k=generator.randint(2, 4))
+        texts[" + ".join(names)] = _repeated("".join(UNITS[name] for name in names))
+    return texts
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", [*FUNCTIONS, *SLOW_FUNCTIONS])
+def test_no_place_or_mixture_of_patterns_takes_more_than_linear_time(name: str) -> None:
+    longest = SCREENED if name in FUNCTIONS else SCREENED_OF_SLOW
+    check_all(name, TEXTS, OTHER_PLACES, longest)
+    check_all(name, mixtures(name), PLACES, longest)
