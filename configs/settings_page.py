@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtkit.config.base import Key, Settings, dotted
-from mtkit.config.errors import kinds_of, sections_by_path
+from mtkit.config.locate import kinds_of, sections_by_path
 from mtkit.config.reference import describe_default, describe_values, setting_nodes
 
 HEADINGS = "| setting | values | default | meaning |\n|---|---|---|---|"

@@ -16,21 +16,21 @@ from mtkit.batching.build import build_batches, open_batches
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import as_config
-from mtkit.corpus.exposure import describe_exposure, find_exposure
 from mtkit.corpus.read import hash_corpora, read_pairs
-from mtkit.corpus.validate import check_all_readable
+from mtkit.corpus.readable import check_all_readable
 from mtkit.decoding.api import load
-from mtkit.decoding.translation_memory import find_nearest
 from mtkit.errors import UserError
 from mtkit.progress import progress
 from mtkit.report import data_lines, say, warn
-from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
+from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
+from mtkit.scoring.memory import find_nearest
 from mtkit.scoring.metrics import Score
+from mtkit.scoring.overlap import describe_exposure, find_exposure
 from mtkit.scoring.score import score_systems
 from mtkit.scoring.verdict import score_parts, scores_of, scores_table, verdict
 from mtkit.scoring.writing import Writing
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.finish import finish
 from mtkit.training.setup import check_origin
 from mtkit.training.train import train

@@ -24,7 +24,7 @@ from jaxtyping import install_import_hook
 import signatures
 
 with suppress(ImportError):  # Triton compiles its functions, which no check can wrap
-    import mtkit.models.triton_kernels  # noqa: F401
+    import mtkit.models.fast.triton_kernels  # noqa: F401
 install_import_hook("mtkit", "signatures.checked")
 
 # A process started with & ignores Ctrl-C, one started by nohup ignores SIGHUP, and child processes
@@ -100,7 +100,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> Stdin:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a corpus, and a run with its tokenizer and batches."""
     from mtkit.batching.build import build_batches
-    from mtkit.tokenizer.train import train_tokenizer
+    from mtkit.tokenizer.train_spm import train_tokenizer
     from tasks import tiny_config, write_reversal_task
 
     folder = tmp_path_factory.mktemp("task")

@@ -30,7 +30,7 @@ from mtkit.cli.main import main
 
 SERVER = multiprocessing.get_context("forkserver")
 STAGES = (
-    "mtkit.tokenizer.train",
+    "mtkit.tokenizer.train_spm",
     "mtkit.batching.build",
     "mtkit.training.train",
     "mtkit.decoding.translate",

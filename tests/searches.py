@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from architectures import assemble
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.beam import Beam
-from mtkit.decoding.constraints import constraints_of
-from mtkit.decoding.sampling import Sampler
-from mtkit.decoding.search import Hypotheses, search
+from mtkit.decoding.search.beam import Beam
+from mtkit.decoding.search.constraints import constraints_of
+from mtkit.decoding.search.sampling import Sampler
+from mtkit.decoding.search.search import Hypotheses, search
 from mtkit.models.interfaces import TranslationModel
 from mtkit.symbols import BOS, EOS, PAD
 

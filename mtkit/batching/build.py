@@ -21,9 +21,9 @@ from mtkit.batching.plan import Weights
 from mtkit.batching.store import Store, store_writer
 from mtkit.config.settings import Config
 from mtkit.corpus.read import hash_corpora, read_pairs
+from mtkit.corpus.readable import check_all_readable
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import compute_statistics
-from mtkit.corpus.validate import check_all_readable
 from mtkit.errors import UserError
 from mtkit.progress import progress
 from mtkit.report import plural, say

@@ -26,7 +26,7 @@ from mtkit.signals import exit_on_stop_signals
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("run", "train-spm", "batch", "train"), "stages"),
-    **dict.fromkeys(("check", "init"), "corpora"),
+    **dict.fromkeys(("check", "init"), "preparation"),
     **dict.fromkeys(("finish", "translate"), "stages"),
     **dict.fromkeys(("score", "attend", "export", "info", "compare"), "studies"),
 }
@@ -50,7 +50,7 @@ def app(*names: str) -> typer.Typer:
             rich_markup_mode=None, help="Measure how fast this machine trains and translates."
         )
         for name in BENCH:
-            add_command(bench, name, getattr(import_module("mtkit.cli.bench"), name))
+            add_command(bench, name, getattr(import_module("mtkit.cli.benchmarks"), name))
         app.add_typer(bench, name="bench")
     return app
 

@@ -107,7 +107,7 @@ Codes = TypeVar("Codes", str | None, tuple[str, str] | None)
 
 
 def _check_languages(option: TyperOption, codes: Codes) -> Codes:
-    from mtkit.config.languages import check_language
+    from mtkit.config.language_codes import check_language
 
     for code in [codes] if isinstance(codes, str) else codes or ():
         try:

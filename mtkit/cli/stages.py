@@ -70,7 +70,7 @@ def train_spm(options: ConfigOptions) -> None:
     Trains a SentencePiece model on the training text and writes it to RUN/tokenizer/.
     Example: mtkit train-spm --set tokenizer.vocab_size=4000
     """
-    options.call("mtkit.tokenizer.train:train_tokenizer")
+    options.call("mtkit.tokenizer.train_spm:train_tokenizer")
 
 
 def batch(options: ConfigOptions) -> None:

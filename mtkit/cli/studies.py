@@ -150,7 +150,7 @@ def export(
 
         export_to_huggingface(model, output)
         return
-    from mtkit.formats.ctranslate2 import export_to_ctranslate2
+    from mtkit.formats.ctranslate2_export import export_to_ctranslate2
 
     export_to_ctranslate2(model, output, quantization=quantization)
 
@@ -181,7 +181,7 @@ def info(
         refuse("cannot be used with --config", all=all, verify=verify)
     else:
         refuse("needs --config", explain=explain)
-    from mtkit.study.info import info
+    from mtkit.info import info
 
     info(path, full=all, verify=verify, config=config, explain=explain, plot=plot, output=output)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from mtkit.config.base import Settings
-from mtkit.config.languages import LanguageCode
+from mtkit.config.language_codes import LanguageCode
 from mtkit.config.model import Length, ModelSettings, Vocabulary
 
 Count = Annotated[NonNegativeInt, Field(le=1_000_000)]

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from mtkit.config.base import Key, Settings
-from mtkit.config.errors import flow, kinds_of, sections_by_path
+from mtkit.config.locate import flow, kinds_of, sections_by_path
 from mtkit.report import MAX_CELLS
 
 Node = Mapping[str, Any]

@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 from mtkit.config.base import FromHome, Key, Probability, Scope, Settings
 from mtkit.config.corpora import Corpus
 from mtkit.config.decoding import DecodingSettings
-from mtkit.config.languages import LanguageCode
+from mtkit.config.language_codes import LanguageCode
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.schedules import AnySchedule, Noam
 

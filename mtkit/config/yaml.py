@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from mtkit import report
 from mtkit.config.base import Key, Settings, dotted, flattened
-from mtkit.config.errors import Locations, describe_errors, kinds_of, sections_in, setting_names
+from mtkit.config.locate import Locations, describe_errors, kinds_of, sections_in, setting_names
 from mtkit.config.parse import INVALID_YAML, LOCAL, parse_file, parse_value
 from mtkit.config.settings import Config
 from mtkit.errors import UserError

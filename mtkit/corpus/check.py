@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.config.corpora import Corpus, listed
-from mtkit.config.languages import language_code
+from mtkit.config.language_codes import language_code
 from mtkit.config.settings import DROP_RULES, DropRule
 from mtkit.corpus.findings import (
     Finding,

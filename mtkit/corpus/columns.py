@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from unicodedata import category
 
-from mtkit.config.languages import language_code, language_names
+from mtkit.config.language_codes import language_code, language_names
 
 SIDES = ("source", "target", "src", "tgt", "trg", "text", "translation", "original", "reference")
 """Words that name a column of text; names of languages do so, too."""

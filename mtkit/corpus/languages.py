@@ -10,7 +10,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from mtkit.config.languages import language_code
+from mtkit.config.language_codes import language_code
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

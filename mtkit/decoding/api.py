@@ -15,9 +15,16 @@ from typing import Any, Literal
 from weakref import ref
 
 from mtkit.config.base import validated
-from mtkit.decoding.auto import AutoEngine
-from mtkit.decoding.engine import Engine, EngineOptions, NBestLists, Request, Sentence, check_names
-from mtkit.decoding.segment import Line, Translation, join, segment
+from mtkit.decoding.engines.auto import AutoEngine
+from mtkit.decoding.engines.engine import (
+    Engine,
+    EngineOptions,
+    NBestLists,
+    Request,
+    Sentence,
+    check_names,
+)
+from mtkit.decoding.text.pipeline import Line, Translation, join, segment
 from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.prefetch import Prefetcher
 from mtkit.tokenizer.codec import Tokenizer

@@ -28,7 +28,7 @@ from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.errors import UserError
 from mtkit.formats import marian
-from mtkit.formats.symbols import Symbols, read_vocabulary
+from mtkit.formats.vocabulary import Symbols, read_vocabulary
 from mtkit.models.folder import OpenedModel, read_models, save_model_config
 from mtkit.models.weights import build_without_weights, get_weights, load_model, read_weights
 from mtkit.report import say, warn

@@ -137,7 +137,7 @@ class MultiHeadAttention(nn.Module):
 
     def _attend_rows(self, query: Hidden, memory: KeyValue, mask: RowMask) -> Hidden:
         """Return the attended values, with tokens end to end as in `query`."""
-        from mtkit.models.kernels import attend_rows  # a machine without a GPU has no Triton
+        from mtkit.models.fast.kernels import attend_rows  # a machine without a GPU has no Triton
 
         query = self._split(query, len(query))  # as if every token were a sentence: (M, H, 1, D/H)
         return attend_rows(query, memory.key, memory.value, mask).flatten(1)

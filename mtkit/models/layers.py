@@ -54,7 +54,7 @@ class PostNorm(Residual):
     def after(self, x: Hidden, sublayer: Hidden) -> Hidden:
         if not (self.training and has_kernels(x)):
             return cast(Tensor, self.norm(x + self.dropout(sublayer)))
-        from mtkit.models.kernels import add_and_norm  # a machine without a GPU has no Triton
+        from mtkit.models.fast.kernels import add_and_norm  # a machine without a GPU has no Triton
 
         threshold = self.dropout.threshold
         random = draw_bytes(x) if threshold else None

@@ -18,7 +18,7 @@ from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.runs import config_of
 from mtkit.report import header, printable, say, table, warn, wrap
 from mtkit.scoring import metrics
-from mtkit.scoring.files import read_texts
+from mtkit.scoring.line_files import read_texts
 from mtkit.scoring.metrics import AGREEMENT, MAIN_METRICS, ReferenceTexts, Score, score_rows
 from mtkit.scoring.writing import LANGUAGE_SCRIPTS, MIN_LONG_LINES, Writing
 

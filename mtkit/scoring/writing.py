@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 from sacrebleu.metrics.bleu import BLEU
 
-from mtkit.config.languages import language_code
+from mtkit.config.language_codes import language_code
 from mtkit.corpus.languages import UNSPACED_SCRIPTS, main_script
 
 LANGUAGE_SCRIPTS: Mapping[str, str] = {

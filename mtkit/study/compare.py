@@ -12,16 +12,16 @@ from typing import Any
 from mtkit.artifacts.manifest import kind_at, open_artifact
 from mtkit.artifacts.runs import config_of
 from mtkit.config.base import flattened
-from mtkit.config.errors import flow
+from mtkit.config.locate import flow
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, header, table, warn, wrap
-from mtkit.scoring.files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
+from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
 from mtkit.scoring.metrics import resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
 from mtkit.scoring.writing import Writing
 from mtkit.study.curves import X_AXES, check_picture, draw_curves, draw_sparklines, learning_curves
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics_log import MetricsLog
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from warnings import catch_warnings, filterwarnings
 from mtkit.decoding.output import check_output, open_output
 from mtkit.errors import UserError
 from mtkit.report import MAX_CELLS, cell_width, say, table
-from mtkit.training.metrics import points_of
+from mtkit.training.metrics_log import points_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -23,7 +23,7 @@ from mtkit.training.checkpoints import DamagedCheckpointError
 from mtkit.training.process_group import SINGLE_PROCESS
 from mtkit.training.setup import TrainingRun, open_inputs, open_run
 from mtkit.training.state import TrainState, Validation, rank
-from mtkit.training.validate import validate, validation_signatures
+from mtkit.training.validation import validate, validation_signatures
 
 
 def finish(config: Config) -> Artifact:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.report import plural, say, warn
-from mtkit.training.metrics import SHOWN_SCORES, MetricsLog
+from mtkit.training.metrics_log import SHOWN_SCORES, MetricsLog
 from mtkit.training.state import LogWindow, TrainState, rank
 
 if TYPE_CHECKING:

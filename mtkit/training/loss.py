@@ -145,7 +145,7 @@ def _loss_terms(
 
 
 def _fused_softmax(logits: Tensor, gold: Tensor, smoothing: float) -> Float[Tensor, "R 2"]:
-    from mtkit.models.kernels import subtract_targets  # a machine without a GPU has no Triton
+    from mtkit.models.fast.kernels import subtract_targets  # a machine without a GPU has no Triton
 
     return subtract_targets(logits, gold, smoothing)
 

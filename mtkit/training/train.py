@@ -27,7 +27,7 @@ from mtkit.training.processes import count_processes, start_processes
 from mtkit.training.setup import TrainingRun, open_inputs, open_run
 from mtkit.training.state import TrainingProgress, TrainState, is_stalled
 from mtkit.training.step import BatchTooLargeError, train_step
-from mtkit.training.validate import StoppedValidation, validate, validation_signatures
+from mtkit.training.validation import StoppedValidation, validate, validation_signatures
 
 MAX_SKIPPED = 5
 """Number of consecutive steps skipped for lack of a finite gradient before a run rolls back."""

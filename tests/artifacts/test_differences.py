@@ -15,7 +15,7 @@ from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.train import train
 
 Capture = pytest.CaptureFixture[str]

@@ -18,7 +18,7 @@ from mtkit.artifacts.runs import LOCK, OWNER, config_of, locked
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.finish import finish
 from mtkit.training.train import train
 from tasks import tiny_config, write_reversal_task

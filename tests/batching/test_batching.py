@@ -24,7 +24,7 @@ from mtkit.corpus.read import Pair
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train_spm import train_tokenizer
 
 VALID = [("a b", "c d"), ("", "no source"), ("tab\there \u2028 x", "y\rz"), ("no target", " ")]
 MANY = [(f"number {i} is here", f"{i} 번 입니다 {i % 7}") for i in range(300)]

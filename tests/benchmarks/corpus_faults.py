@@ -15,7 +15,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from mtkit.cli.corpora import named_corpus
+from mtkit.cli.preparation import named_corpus
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.rules import RULES
 from mtkit.corpus.statistics import compute_statistics

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics_log import MetricsLog
 
 FULL_SPEED = 0.9
 """Share of the median rate that counts as full speed."""

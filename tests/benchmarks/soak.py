@@ -25,7 +25,7 @@ from typing import IO
 import numpy as np
 from processes import mtkit
 
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics_log import MetricsLog
 
 EVERY = 50
 """Steps between two samples of training."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from torch.profiler import profile
 
 from mtkit.report import data_lines, table
-from mtkit.study.bench.train import open_training_sample, timed_steps
+from mtkit.study.bench.training_speed import open_training_sample, timed_steps
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import pytest
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
-import mtkit.study.info
+import mtkit.info
 from commands import call
 from mtkit.artifacts.runs import LOCK, SETTINGS_HEADER
 from mtkit.cli.main import app, main
@@ -231,7 +231,7 @@ def test_a_failure_is_one_line_and_its_exit_code(
     def fail(*_: object, **__: object) -> None:
         raise problem
 
-    monkeypatch.setattr(mtkit.study.info, "info", fail)
+    monkeypatch.setattr(mtkit.info, "info", fail)
     assert call("info") == code
     error = capsys.readouterr().err
     assert error.startswith(line)

@@ -23,7 +23,7 @@ from mtkit.corpus.findings import check_languages
 from mtkit.corpus.rules import held_out_sources
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 from mtkit.corpus.summary import check
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train_spm import train_tokenizer
 from nasties import INVALID, VALID
 from parallel import FAULTS, LINES, Lines, write_corpus
 

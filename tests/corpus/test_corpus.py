@@ -24,7 +24,7 @@ from mtkit.corpus.files import MAX_LINE_BYTES, count_lines, input_lines, read_li
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.errors import UserError
 from mtkit.report import printable
-from mtkit.scoring.files import load_lines
+from mtkit.scoring.line_files import load_lines
 from nasties import TABLES, ZIPPED
 
 CORPUS: TypeAdapter[Corpus] = TypeAdapter(Corpus)

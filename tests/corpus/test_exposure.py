@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.corpus.exposure import describe_exposure, find_exposure
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import normalised
+from mtkit.scoring.overlap import describe_exposure, find_exposure
 
 WORDS = st.sampled_from(["Yes", "yes!", "No", "はい", "ไม่", "№ 5", ""])
 PAIRS = st.lists(st.builds(lambda s, t: Pair(s, t, 0, "", 1), WORDS, WORDS), max_size=8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from commands import call
-from mtkit.config.languages import check_language
+from mtkit.config.language_codes import check_language
 from mtkit.config.yaml import demo_config, load_config
 from mtkit.corpus.languages import is_long_enough, supported_languages
 from mtkit.errors import UserError

@@ -21,7 +21,7 @@ from mtkit.corpus.read import read_pairs
 from mtkit.corpus.tables import find_columns
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
-from mtkit.scoring.files import load_lines
+from mtkit.scoring.line_files import load_lines
 
 SENTENCES = [
     ("A dog runs.", "Ein Hund rennt."),

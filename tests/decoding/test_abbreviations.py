@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtkit.decoding.sentences import learn_abbreviations
+from mtkit.decoding.text.sentences import learn_abbreviations
 
 PLAIN = [
     "It runs.",

@@ -22,11 +22,11 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.config.settings import Config
 from mtkit.decoding.alignment import Links, best_links, merge, symmetrise
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.engine import Request, Sentence
-from mtkit.decoding.forced import attention_to_source
-from mtkit.decoding.pytorch import PyTorchEngine
-from mtkit.decoding.segment import Line, Translation, segment
-from mtkit.decoding.sentences import Words
+from mtkit.decoding.engines.engine import Request, Sentence
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.search.forced import attention_to_source
+from mtkit.decoding.text.pipeline import Line, Translation, segment
+from mtkit.decoding.text.sentences import Words
 from mtkit.decoding.translate import Files, Format, to_pharaoh, translate
 from mtkit.errors import UserError
 from mtkit.symbols import BOS

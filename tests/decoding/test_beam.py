@@ -11,8 +11,8 @@ from torch import Tensor
 
 from architectures import ARCHITECTURES, ENSEMBLES
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.beam import GROUP_SIZE, best_sums
-from mtkit.decoding.search import NEG_INF
+from mtkit.decoding.search.beam import GROUP_SIZE, best_sums
+from mtkit.decoding.search.search import NEG_INF
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.symbols import BOS, EOS, PAD
 from searches import (

@@ -20,9 +20,9 @@ from architectures import assemble, transformer
 from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.batches import BatchQueue, SentenceBatch
-from mtkit.decoding.engine import Hypothesis, NBestLists, Request, Sentence
-from mtkit.decoding.pytorch import PyTorchEngine
+from mtkit.decoding.engines.batches import BatchQueue, SentenceBatch
+from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
+from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.errors import MtkitError
 from mtkit.symbols import EOS
 
@@ -168,7 +168,7 @@ def test_if_two_batches_of_a_call_fail_at_the_same_time_other_calls_get_their_er
                 assert other_has_failed.wait(PATIENCE)
             super().set_exception(error)
 
-    monkeypatch.setattr("mtkit.decoding.batches.Future", SlowFuture)
+    monkeypatch.setattr("mtkit.decoding.engines.batches.Future", SlowFuture)
 
     def fail(batch: SentenceBatch) -> NBestLists:
         if batch.sentences != [sentence(5, 6)]:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from architectures import transformer
 from folders import SENTENCES, train, with_settings, write_model
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.casing import has_no_case, lowercase, truecase, uppercase
-from mtkit.decoding.engine import Hypothesis
-from mtkit.decoding.segment import Line, join, segment
-from mtkit.decoding.verbatim import Run, split_verbatim
+from mtkit.decoding.engines.engine import Hypothesis
+from mtkit.decoding.text.case import has_no_case, lowercase, truecase, uppercase
+from mtkit.decoding.text.pipeline import Line, join, segment
+from mtkit.decoding.text.verbatim import Run, split_verbatim
 from mtkit.tokenizer.codec import Tokenizer
 
 LINE = "Two men, one boat. Why? A dog runs in Spain."

@@ -10,9 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.constraints import begin_with, forbid_repeated_ngrams, penalise_repetition
-from mtkit.decoding.sampling import Sampler, uniform_noise
-from mtkit.decoding.search import NEG_INF, Live
+from mtkit.decoding.search.constraints import (
+    begin_with,
+    forbid_repeated_ngrams,
+    penalise_repetition,
+)
+from mtkit.decoding.search.sampling import Sampler, uniform_noise
+from mtkit.decoding.search.search import NEG_INF, Live
 from mtkit.symbols import BOS, EOS, PAD
 from searches import (
     SYMBOLS,

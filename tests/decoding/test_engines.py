@@ -18,11 +18,11 @@ from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts.manifest import hash_file
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.decoding import conversion
 from mtkit.decoding.api import load
-from mtkit.decoding.auto import AutoEngine
-from mtkit.decoding.conversion import cached
-from mtkit.decoding.engine import EngineOptions, Hypothesis, Request, Sentence
+from mtkit.decoding.engines import conversion
+from mtkit.decoding.engines.auto import AutoEngine
+from mtkit.decoding.engines.conversion import cached
+from mtkit.decoding.engines.engine import EngineOptions, Hypothesis, Request, Sentence
 from mtkit.errors import UserError
 from mtkit.models.folder import open_model
 from mtkit.symbols import EOS
@@ -316,7 +316,7 @@ def test_each_library_version_has_its_own_conversion(
 ) -> None:
     opened = open_model(plain)
     before = cached(opened, "float32")
-    monkeypatch.setattr("mtkit.decoding.conversion.version", lambda name: "4.99.0")
+    monkeypatch.setattr("mtkit.decoding.engines.conversion.version", lambda name: "4.99.0")
     assert cached(opened, "float32").manifest["request"] != before.manifest["request"]
 
 
@@ -368,7 +368,7 @@ def test_if_ctranslate2_fails_torch_translates_with_one_warning(
 ) -> None:
     expected = load(plain, "cpu", engine="torch").translate(SENTENCES)
     monkeypatch.setattr(Broken, "fails_when", moment)
-    monkeypatch.setattr("mtkit.decoding.ctranslate2._library.Translator", Broken)
+    monkeypatch.setattr("mtkit.decoding.engines.ctranslate2._library.Translator", Broken)
     translator = load(plain, "cpu")
     assert [translator.translate(SENTENCES) for _ in range(2)] == [expected, expected]
     assert translator.engine.name == "torch float32"
@@ -380,7 +380,7 @@ def test_if_ctranslate2_fails_torch_translates_with_one_warning(
 def test_if_ctranslate2_cannot_be_imported_torch_translates(
     plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "mtkit.decoding.ctranslate2", raising=False)
+    monkeypatch.delitem(sys.modules, "mtkit.decoding.engines.ctranslate2", raising=False)
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert engine_of(plain) == "torch float32"
     assert "CTranslate2 does not work here" in capsys.readouterr().err

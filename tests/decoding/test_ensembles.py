@@ -16,7 +16,7 @@ from commands import call
 from folders import SENTENCES, train, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
-from mtkit.decoding.forced import attention_to_source
+from mtkit.decoding.search.forced import attention_to_source
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.ensemble import Ensemble

@@ -16,9 +16,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtkit.corpus.files import split_lines
-from mtkit.decoding import sentences
 from mtkit.decoding.output import open_output
-from mtkit.decoding.sentences import find_parts, join_parts, split_sentences, split_to_fit
+from mtkit.decoding.text import sentences
+from mtkit.decoding.text.sentences import find_parts, join_parts, split_sentences, split_to_fit
 from mtkit.errors import UserError
 
 

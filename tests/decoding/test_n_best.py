@@ -16,8 +16,8 @@ from folders import SENTENCES, train, with_settings, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.engine import Hypothesis, Request, Sentence
-from mtkit.decoding.segment import Line, join
+from mtkit.decoding.engines.engine import Hypothesis, Request, Sentence
+from mtkit.decoding.text.pipeline import Line, join
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.symbols import EOS

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from architectures import ARCHITECTURES, ENSEMBLES, VOCAB, assemble
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.engine import Hypothesis, Request, Sentence
-from mtkit.decoding.pytorch import PyTorchEngine
+from mtkit.decoding.engines.engine import Hypothesis, Request, Sentence
+from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.models.device import TORCH_DTYPES
 from mtkit.symbols import EOS
 

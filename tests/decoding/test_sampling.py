@@ -11,8 +11,8 @@ from torch import Tensor
 
 from architectures import ENSEMBLES, assemble, sources
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.sampling import Sampler, uniform_noise
-from mtkit.decoding.search import Hypotheses
+from mtkit.decoding.search.sampling import Sampler, uniform_noise
+from mtkit.decoding.search.search import Hypotheses
 from mtkit.models.interfaces import TranslationModel
 from mtkit.symbols import BOS, EOS, PAD
 from searches import beam_search, sample

@@ -33,10 +33,10 @@ from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import Seq2SeqSettings
 from mtkit.decoding.api import FIRST_WINDOW, MAX_WINDOW, Translator, load
-from mtkit.decoding.auto import AutoEngine
-from mtkit.decoding.engine import Hypothesis, Request, Sentence
-from mtkit.decoding.pytorch import PyTorchEngine
-from mtkit.decoding.segment import Line, Translation, segment
+from mtkit.decoding.engines.auto import AutoEngine
+from mtkit.decoding.engines.engine import Hypothesis, Request, Sentence
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.text.pipeline import Line, Translation, segment
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from folders import tokenizer_in
 from mtkit.batching.build import open_batches
 from mtkit.batching.store import Tokens
-from mtkit.decoding import translation_memory
-from mtkit.decoding.translation_memory import find_nearest
+from mtkit.scoring import memory as translation_memory
+from mtkit.scoring.memory import find_nearest
 
 
 def similarity(one: set[int], other: set[int], weights: dict[int, float]) -> float:

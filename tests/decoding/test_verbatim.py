@@ -14,8 +14,8 @@ from folders import SENTENCES, train, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.engine import Request, Sentence
-from mtkit.decoding.segment import Line, segment
+from mtkit.decoding.engines.engine import Request, Sentence
+from mtkit.decoding.text.pipeline import Line, segment
 from mtkit.tokenizer.codec import Tokenizer
 
 UNTRANSLATED = [

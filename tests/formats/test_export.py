@@ -16,7 +16,7 @@ from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
-from mtkit.formats.ctranslate2 import batches_of, export_to_ctranslate2
+from mtkit.formats.ctranslate2_export import batches_of, export_to_ctranslate2
 from mtkit.formats.huggingface import export_to_huggingface, from_huggingface
 from mtkit.models.folder import open_model
 from mtkit.pipeline import run
@@ -64,7 +64,7 @@ def test_int8_is_chosen_if_the_validation_score_hardly_drops(
         def scored(*_: Any, keys: list[str], values: Iterator[float] = values, **__: Any) -> Any:
             return {keys[0]: Score(METRICS[keys[0]].name, next(values), "")}
 
-        monkeypatch.setattr("mtkit.formats.ctranslate2.score", scored)
+        monkeypatch.setattr("mtkit.formats.ctranslate2_export.score", scored)
         export_to_ctranslate2(str(trained))
         err = capsys.readouterr().err
         assert f"{chosen}: {metric} on 20 lines" in err

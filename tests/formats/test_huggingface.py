@@ -26,8 +26,8 @@ from architectures import LAYERS, pair, seq2seq, transformer
 from folders import tokenizer_in
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import load
-from mtkit.decoding.engine import Sentence
-from mtkit.decoding.segment import Line, segment
+from mtkit.decoding.engines.engine import Sentence
+from mtkit.decoding.text.pipeline import Line, segment
 from mtkit.errors import UserError
 from mtkit.formats.huggingface import export_to_huggingface, from_huggingface
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -35,7 +35,7 @@ from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.symbols import BOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train_spm import train_tokenizer
 from tasks import WORDS, tiny_config, write_reversal_task
 
 pytestmark = pytest.mark.slow

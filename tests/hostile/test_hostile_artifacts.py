@@ -39,12 +39,12 @@ from mtkit.cli.main import main
 from mtkit.config.decoding import MAX_SEARCH_TOKENS
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
+from mtkit.info import info
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import build_without_weights
 from mtkit.pipeline import run
-from mtkit.study.info import info
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.train import train
 from tasks import tiny_config, write_reversal_task
 

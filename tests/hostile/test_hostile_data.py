@@ -36,9 +36,9 @@ from mtkit.batching.build import open_batches
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.yaml import dump_config
 from mtkit.corpus.text import is_blank, normalise
-from mtkit.decoding import pytorch
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.search import Hypotheses
+from mtkit.decoding.engines import pytorch
+from mtkit.decoding.search.search import Hypotheses
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import get_weights, save_weights

@@ -17,7 +17,7 @@ from mtkit.training.loss import TrainingLoss
 
 if not torch.cuda.is_available():
     pytest.skip("needs a GPU", allow_module_level=True)
-kernels = pytest.importorskip("mtkit.models.kernels")
+kernels = pytest.importorskip("mtkit.models.fast.kernels")
 
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 each_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

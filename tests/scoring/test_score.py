@@ -20,7 +20,7 @@ from commands import Stdin, call
 from mtkit.artifacts.replacement import create
 from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
-from mtkit.scoring.files import load_lines
+from mtkit.scoring.line_files import load_lines
 from mtkit.scoring.metrics import agreement_with_people, score
 from mtkit.scoring.score import (
     BUCKET_LIMITS,

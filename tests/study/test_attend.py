@@ -20,8 +20,8 @@ from architectures import ARCHITECTURES, make, sources, targets
 from commands import Stdin
 from folders import tokenizer_in
 from mtkit.decoding.api import Translator
-from mtkit.decoding.engine import EngineOptions, Request
-from mtkit.decoding.pytorch import PyTorchEngine
+from mtkit.decoding.engines.engine import EngineOptions, Request
+from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.errors import UserError
 from mtkit.models.attention import GlobalAttention, MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder

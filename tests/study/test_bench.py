@@ -19,7 +19,7 @@ from commands import call
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.yaml import dump_config
 from mtkit.decoding.api import load
-from mtkit.study.bench.layers import (
+from mtkit.study.bench.layer_speed import (
     LAYER_TYPES,
     SEQUENCE_LENGTHS,
     bench_layers,
@@ -33,7 +33,7 @@ from mtkit.study.bench.sample import (
     draw_model,
     draw_sentences,
 )
-from mtkit.study.bench.train import TimedStep, window_rates
+from mtkit.study.bench.training_speed import TimedStep, window_rates
 from mtkit.symbols import EOS
 from tasks import Capture, tiny_config
 
@@ -238,7 +238,7 @@ def test_what_cannot_be_measured_is_one_line_and_exit_code_2(
 
 @pytest.mark.slow
 def test_an_engine_without_torch_is_measured_without_torch() -> None:
-    code = "import sys, mtkit.study.bench.translate; print(*sys.modules)"
+    code = "import sys, mtkit.study.bench.translation_speed; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -13,7 +13,7 @@ from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
 from mtkit.scoring.score import score_files
 from mtkit.study.compare import compare
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics_log import MetricsLog
 from tasks import tiny_config
 
 REFERENCES = ["A dog runs over the grass.", "Two men carry a boat.", "It rains."] * 5

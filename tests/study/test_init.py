@@ -30,18 +30,10 @@ from mtkit.corpus.files import read_lines
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import normalised
 from mtkit.corpus.statistics import Languages
-from mtkit.study.init.corpus import Split, describe_corpus, key_of
-from mtkit.study.init.init import find_plan
-from mtkit.study.init.presets import (
-    PRESETS,
-    CorpusFacts,
-    Plan,
-    Preset,
-    Trial,
-    choose_plan,
-    render_config,
-)
-from mtkit.study.init.trial import restores_case, run_trial
+from mtkit.init.facts import Split, describe_corpus, key_of
+from mtkit.init.init import find_plan
+from mtkit.init.presets import PRESETS, CorpusFacts, Plan, Preset, Trial, choose_plan, render_config
+from mtkit.init.trial import restores_case, run_trial
 
 PARTS = "train", "valid", "test"
 LANGUAGES = "en", "ko"
@@ -193,7 +185,7 @@ def measure_as(
         trial = Trial(plan.preset, plan.vocabulary, speed(plan.preset))
         return replace(trial, **changes)
 
-    monkeypatch.setattr("mtkit.study.init.init.run_trial", measure)
+    monkeypatch.setattr("mtkit.init.init.run_trial", measure)
     return tried
 
 
@@ -207,7 +199,7 @@ def test_a_gpu_is_measured_with_a_large_model_first_and_with_two_at_most(
     def measure(preset: Preset) -> float:
         return {512: speed, 1024: speed / 2.8}.get(preset.d_model, 8 * speed)
 
-    monkeypatch.setattr("mtkit.study.init.init.pick_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr("mtkit.init.init.pick_device", lambda _: torch.device("cuda"))
     tried = measure_as(measure, monkeypatch, is_gpu=True, target_tokens=27.0)
     _, plan = find_plan(facts(5_000_000, valid=1000, test=2500), [], minutes)
     assert [preset.d_model for preset in tried] == sizes
@@ -273,7 +265,7 @@ def test_the_corpus_is_read_twice(corpus: Path, monkeypatch: pytest.MonkeyPatch)
         return original(pairs)
 
     original = read.read_pairs
-    for module in ("corpus.check", "study.init.init"):
+    for module in ("corpus.check", "init.init"):
         monkeypatch.setattr(f"mtkit.{module}.read_pairs", count_pairs)
     assert call("init", "a.en", "a.ko") == 0
     assert len(readings) == 2
@@ -488,7 +480,7 @@ def test_a_full_disk_leaves_everything_as_it_was(
 
 
 def test_a_trial_knows_the_lengths_of_long_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mtkit.study.init.trial.TRIAL_SECONDS", 0.1)
+    monkeypatch.setattr("mtkit.init.trial.TRIAL_SECONDS", 0.1)
     generator = random.Random(1)
     letters = [" ".join(generator.choices("abcdefgh", k=400)) for _ in range(60)]
     sample = [Pair(text, text[::-1], 0, "file", row) for row, text in enumerate(["a b", *letters])]
@@ -509,7 +501,7 @@ def test_two_commands_turn_two_files_into_a_translator(
     stdin: Stdin,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mtkit.study.init.trial.TRIAL_SECONDS", 0.5)
+    monkeypatch.setattr("mtkit.init.trial.TRIAL_SECONDS", 0.5)
     for language in LANGUAGES:
         write(f"a.{language}", list(islice(read_lines(f"demo:train.{language}"), 400)))
     assert call("init", "a.en", "a.ko", "--minutes", "0.5") == 0

@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from mtkit.artifacts.manifest import FORMAT_VERSIONS
 from mtkit.config.yaml import demo_config, dump_config
 from mtkit.errors import UserError
+from mtkit.info import info
 from mtkit.report import cell_width
 from mtkit.study.curves import (
     BLOCKS,
@@ -27,8 +28,7 @@ from mtkit.study.curves import (
     draw_sparklines,
     format_number,
 )
-from mtkit.study.info import info
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics_log import MetricsLog
 from tasks import tiny_config
 
 Capture = pytest.CaptureFixture[str]

@@ -13,7 +13,7 @@ from mtkit.config.settings import Config
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.text import normalise
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train_spm import train_tokenizer
 
 LINES = {
     "Latin, with signs": "№ 5, n.º 3, 1.ª, 10³ m², ½ l, H₂O, 5 µm, ﬁn, Å, ™…",

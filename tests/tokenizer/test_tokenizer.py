@@ -18,7 +18,7 @@ from mtkit.corpus.read import read_pairs
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import Tokenizer, read_model
-from mtkit.tokenizer.train import sample_pairs, train_tokenizer
+from mtkit.tokenizer.train_spm import sample_pairs, train_tokenizer
 
 
 def sentences(syllables: str, seed: int) -> list[str]:
@@ -130,7 +130,7 @@ def test_every_pair_has_the_same_chance_of_being_sampled(tmp_path: Path, size: i
 def test_a_sample_of_long_lines_is_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{i:05}" for i in range(100)]
     corpus = config(tmp_path, lines, lines).data.train
-    monkeypatch.setattr("mtkit.tokenizer.train.MAX_SAMPLE_CHARACTERS", 200)
+    monkeypatch.setattr("mtkit.tokenizer.train_spm.MAX_SAMPLE_CHARACTERS", 200)
     for size in (10, 50, 1000):
         sample = sample_pairs(read_pairs(corpus), size, seed=1)
         assert len(sample) == len(set(sample)) == min(size, 20)

@@ -22,9 +22,9 @@ from mtkit.artifacts.runs import OWNER
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.checkpoints import recorded_processes
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.train import train
 from tasks import tiny_config, write_reversal_task
 

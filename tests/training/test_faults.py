@@ -35,7 +35,7 @@ from mtkit.training.data import Position, Stream
 from mtkit.training.finish import finish
 from mtkit.training.journal import Journal
 from mtkit.training.loss import Loss, TrainingLoss
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.setup import open_inputs
 from mtkit.training.state import TrainState, Validation, new_state
 from mtkit.training.step import train_step

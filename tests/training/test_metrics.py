@@ -15,7 +15,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.artifacts.manifest import open_artifact
-from mtkit.training.metrics import MetricsLog, points_of
+from mtkit.training.metrics_log import MetricsLog, points_of
 from mtkit.training.train import train
 from tasks import Capture, Fresh
 

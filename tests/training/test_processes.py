@@ -20,7 +20,7 @@ from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training import processes
 from mtkit.training.batch import EMPTY_BATCH
 from mtkit.training.checkpoints import recorded_processes

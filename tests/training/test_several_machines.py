@@ -30,7 +30,7 @@ from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
 from mtkit.training import agreement, process_group
 from mtkit.training.agreement import check_shared
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.process_group import (
     LostProcess,
     ProcessGroup,

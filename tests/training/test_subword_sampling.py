@@ -28,7 +28,7 @@ from mtkit.errors import UserError
 from mtkit.symbols import EOS, UNK
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.sampling import SubwordSampler
-from mtkit.tokenizer.train import train_model
+from mtkit.tokenizer.train_spm import train_model
 from mtkit.training.data import CHUNK_BATCHES, Position, SampledPairs, Stream
 from tasks import tiny_config
 

@@ -29,23 +29,23 @@ from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config, Muon
 from mtkit.config.yaml import load_config
-from mtkit.decoding.batches import SentenceBatch
-from mtkit.decoding.engine import NBestLists
-from mtkit.decoding.pytorch import PyTorchEngine
+from mtkit.decoding.engines.batches import SentenceBatch
+from mtkit.decoding.engines.engine import NBestLists
+from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.errors import Interrupted, MtkitError, SettingError, UserError
 from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.weights import get_weights
 from mtkit.signals import StopSignals
 from mtkit.symbols import PAD
-from mtkit.tokenizer.train import train_tokenizer
+from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training import data as training_data
 from mtkit.training import finish as run_finish
-from mtkit.training import validate as run_validate
+from mtkit.training import validation as run_validate
 from mtkit.training.batch import EMPTY_BATCH, Batch
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import load_batch, seed_of
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.optimizers import MuonAndAdam, build_optimizer, step_where
 from mtkit.training.setup import TrainingRun
 from mtkit.training.state import TrainState, Validation, is_stalled, new_state, rank

@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.corpus.files import input_lines
 from mtkit.decoding.alignment import merge
-from mtkit.decoding.forced import attention_to_source, check_attention, shift_right
+from mtkit.decoding.search.forced import attention_to_source, check_attention, shift_right
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.progress import progress

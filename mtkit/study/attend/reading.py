@@ -2,7 +2,7 @@
 
 A subword that begins with SentencePiece's space symbol begins a word. In scripts without spaces,
 every subword is a word. (Alignments use other words, separated by white space:
-`mtkit.decoding.sentences.Words`.)
+`mtkit.decoding.text.sentences.Words`.)
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.files import input_lines
 from mtkit.corpus.text import normalise
-from mtkit.decoding.engine import Request, Sentence
-from mtkit.decoding.pytorch import PyTorchEngine
-from mtkit.decoding.segment import Line, segment
-from mtkit.decoding.sentences import UNSPACED
+from mtkit.decoding.engines.engine import Request, Sentence
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.text.pipeline import Line, segment
+from mtkit.decoding.text.sentences import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder

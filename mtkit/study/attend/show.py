@@ -14,8 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mtkit.decoding.alignment import merge
-from mtkit.decoding.forced import check_attention, teacher_force
 from mtkit.decoding.output import check_output, open_output
+from mtkit.decoding.search.forced import check_attention, teacher_force
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import cell_width, data, fitted, plural, printable, say, styled

@@ -29,7 +29,7 @@ from mtkit.models.folder import save_model_config
 from mtkit.models.weights import get_weights, save_weights
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import JOINT_MODEL, Tokenizer
-from mtkit.tokenizer.train import train_model
+from mtkit.tokenizer.train_spm import train_model
 
 PAIRS, SENTENCES = 29_000, 1000
 # Subwords of Multi30k's English and German under a joint BPE vocabulary of 8,000: the logarithms of

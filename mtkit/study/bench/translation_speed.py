@@ -29,7 +29,7 @@ from mtkit.errors import UserError
 from mtkit.machine import available_cpus, peak_bytes
 from mtkit.progress import progress
 from mtkit.report import plural, say, show, table
-from mtkit.scoring.files import SOURCE_FILE
+from mtkit.scoring.line_files import SOURCE_FILE
 
 ENGINES = (
     ("torch", "float32"),

@@ -12,10 +12,16 @@ from itertools import chain
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import in_one_line, is_blank, normalise
-from mtkit.decoding.casing import truecase, uppercase
-from mtkit.decoding.engine import Hypothesis, Request, Sentence
-from mtkit.decoding.sentences import Words, find_parts, join_parts, split_sentences, split_to_fit
-from mtkit.decoding.verbatim import Run, has_letters, split_verbatim
+from mtkit.decoding.engines.engine import Hypothesis, Request, Sentence
+from mtkit.decoding.text.case import truecase, uppercase
+from mtkit.decoding.text.sentences import (
+    Words,
+    find_parts,
+    join_parts,
+    split_sentences,
+    split_to_fit,
+)
+from mtkit.decoding.text.verbatim import Run, has_letters, split_verbatim
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 

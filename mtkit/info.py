@@ -30,7 +30,7 @@ from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, plural, printable, table, warn, wrap
 from mtkit.study.curves import check_picture, draw_curves, draw_sparklines, learning_curves
-from mtkit.training.metrics import MetricsLog
+from mtkit.training.metrics_log import MetricsLog
 
 CONFIGURED = ("config.", "model.")
 """Facts that `info --all` leaves out, because `info --config` prints them."""

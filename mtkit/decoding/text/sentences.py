@@ -14,7 +14,7 @@ from unicodedata import category
 
 from sentencex import segment
 
-from mtkit.config.languages import language_code
+from mtkit.config.language_codes import language_code
 
 BLOCK_CHARACTERS = 4096
 """Number of characters that sentencex splits at a time."""

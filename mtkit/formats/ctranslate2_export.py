@@ -9,8 +9,8 @@ from mtkit.artifacts.replacement import refuse_existing
 from mtkit.artifacts.runs import config_of
 from mtkit.batching.build import Batches, open_batches
 from mtkit.decoding.api import load
-from mtkit.decoding.conversion import cached, convert_to
-from mtkit.decoding.ctranslate2 import obstacle_in_model
+from mtkit.decoding.engines.conversion import cached, convert_to
+from mtkit.decoding.engines.ctranslate2 import obstacle_in_model
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, read_models
 from mtkit.report import say

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mtkit.decoding.search import NEG_INF, Hypotheses, Live, Stepper, begin
+from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, begin
 from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
 

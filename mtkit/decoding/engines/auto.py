@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from mtkit.decoding.engine import Engine, EngineOptions, Lifetime, NBestLists, Request, Sentence
+from mtkit.decoding.engines.engine import (
+    Engine,
+    EngineOptions,
+    Lifetime,
+    NBestLists,
+    Request,
+    Sentence,
+)
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel
 from mtkit.report import warn
@@ -51,7 +58,7 @@ class AutoEngine(Engine):
                 if self._options.engine == "ctranslate2":
                     raise UserError(f"{reason}; use the engine torch")
             if self._torch is None:
-                from mtkit.decoding.pytorch import PyTorchEngine
+                from mtkit.decoding.engines.pytorch import PyTorchEngine
 
                 self._torch = PyTorchEngine.load(self._models, self._options, reason)
             return self._torch
@@ -59,8 +66,8 @@ class AutoEngine(Engine):
     def _try_ctranslate2(self, request: Request) -> str | None:
         """Open CTranslate2 if it supports the request; return why it cannot serve it, or None."""
         try:
-            from mtkit.decoding.conversion import open_converted
-            from mtkit.decoding.ctranslate2 import obstacle
+            from mtkit.decoding.engines.conversion import open_converted
+            from mtkit.decoding.engines.ctranslate2 import obstacle
 
             configs = [model.config for model in self._models]
             reason = obstacle(configs, request, self._options)

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mtkit.config.decoding import SamplingSettings
-from mtkit.decoding.search import NEG_INF, Hypotheses, Live, Stepper, begin
+from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, begin
 from mtkit.symbols import EOS, PAD
 from mtkit.terms import SourceIds
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 
-from mtkit.decoding.engine import Hypothesis, Lifetime, NBestLists, Request, Sentence
+from mtkit.decoding.engines.engine import Hypothesis, Lifetime, NBestLists, Request, Sentence
 
 
 def divide(

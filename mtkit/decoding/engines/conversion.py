@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.stage import Stage
-from mtkit.decoding.ctranslate2 import CTranslate2Engine, positions, resolve_device
-from mtkit.decoding.engine import EngineOptions, Request, Sentence
+from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, positions, resolve_device
+from mtkit.decoding.engines.engine import EngineOptions, Request, Sentence
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel
 from mtkit.report import say

@@ -16,16 +16,16 @@ import yaml
 
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.plan import plan_epoch
-from mtkit.config.errors import flow
+from mtkit.config.locate import flow
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
-from mtkit.decoding.casing import lowercase, truecase, uppercase
+from mtkit.decoding.text.case import lowercase, truecase, uppercase
+from mtkit.init.presets import MAX_SUBWORDS, CorpusFacts, Plan, Trial, render_config
 from mtkit.models.device import pick_device
 from mtkit.report import quietly
-from mtkit.study.bench.train import timed_steps, window_rates
-from mtkit.study.init.presets import MAX_SUBWORDS, CorpusFacts, Plan, Trial, render_config
+from mtkit.study.bench.training_speed import timed_steps, window_rates
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.train import VocabularyTooLarge, train_tokenizer
+from mtkit.tokenizer.train_spm import VocabularyTooLarge, train_tokenizer
 from mtkit.training.process_group import ProcessGroup
 from mtkit.training.processes import count_processes, threads_per_process
 from mtkit.training.setup import RunInputs

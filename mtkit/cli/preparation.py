@@ -80,7 +80,7 @@ def init(
     Example: mtkit init train.en train.fr --minutes 20
     """
     from mtkit.config.corpora import TextCorpus
-    from mtkit.study.init.init import InitOptions, init
+    from mtkit.init.init import InitOptions, init
 
     existing: dict[str, TextPair] = {"valid": valid, "test": test}
     init(

@@ -12,8 +12,8 @@ import torch
 
 from mtkit.batching.plan import plan_epoch
 from mtkit.decoding.api import Translator
-from mtkit.decoding.engine import Request
-from mtkit.decoding.pytorch import PyTorchEngine
+from mtkit.decoding.engines.engine import Request
+from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.errors import MtkitError
 from mtkit.report import fitted, say
 from mtkit.scoring.metrics import MAIN_METRICS, get_signatures, score

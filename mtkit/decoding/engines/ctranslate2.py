@@ -24,8 +24,15 @@ from weakref import WeakSet
 from mtkit.artifacts.manifest import Artifact
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.model import ModelSettings
-from mtkit.decoding.batches import BatchQueue, SentenceBatch, divide
-from mtkit.decoding.engine import Engine, EngineOptions, Hypothesis, NBestLists, Request, Sentence
+from mtkit.decoding.engines.batches import BatchQueue, SentenceBatch, divide
+from mtkit.decoding.engines.engine import (
+    Engine,
+    EngineOptions,
+    Hypothesis,
+    NBestLists,
+    Request,
+    Sentence,
+)
 from mtkit.machine import available_cpus
 from mtkit.symbols import BOS, PAD
 from mtkit.tokenizer.codec import Tokenizer

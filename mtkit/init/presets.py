@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from mtkit.config.errors import flow
+from mtkit.config.locate import flow
 
 
 @dataclass(frozen=True)

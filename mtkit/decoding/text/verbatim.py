@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from itertools import chain, groupby, pairwise
 
-from mtkit.decoding.sentences import join_parts
+from mtkit.decoding.text.sentences import join_parts
 from mtkit.tokenizer.codec import Tokenizer
 
 _EMOJI = re.compile(

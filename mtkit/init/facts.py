@@ -18,17 +18,17 @@ from itertools import islice
 
 import numpy as np
 
-from mtkit.config.errors import flow
-from mtkit.config.languages import dotless_side
+from mtkit.config.language_codes import dotless_side
+from mtkit.config.locate import flow
 from mtkit.config.settings import TokenizerSettings
 from mtkit.corpus.check import CorpusReport
 from mtkit.corpus.languages import main_script
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import PairFilter, normalised
 from mtkit.corpus.statistics import Languages
-from mtkit.decoding.casing import has_no_case
-from mtkit.decoding.sentences import learn_abbreviations, split_sentences
-from mtkit.study.init.presets import CorpusFacts
+from mtkit.decoding.text.case import has_no_case
+from mtkit.decoding.text.sentences import learn_abbreviations, split_sentences
+from mtkit.init.presets import CorpusFacts
 
 MAX_HELD_OUT: dict[str, int] = {"valid": 1000, "test": 2500}
 """Most pairs per set; validation gets fewer than the test, because it is repeated in training."""

@@ -17,20 +17,16 @@ from pathlib import Path
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.replacement import create
 from mtkit.config.corpora import Corpus, TextCorpus
-from mtkit.config.errors import flow
+from mtkit.config.locate import flow
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
-from mtkit.corpus.exposure import describe_exposure, find_exposure
 from mtkit.corpus.read import Pair, paths_of, read_pairs
+from mtkit.corpus.readable import check_readable
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import Languages
-from mtkit.corpus.validate import check_readable
 from mtkit.decoding.output import check_output, open_output
 from mtkit.errors import UserError
-from mtkit.machine import count_cores
-from mtkit.models.device import pick_device
-from mtkit.report import data_lines, plural, printable, say, warn, wrap
-from mtkit.study.init.corpus import Split, describe_corpus
-from mtkit.study.init.presets import (
+from mtkit.init.facts import Split, describe_corpus
+from mtkit.init.presets import (
     NOMINAL_VOCABULARY,
     PRESETS,
     CorpusFacts,
@@ -39,7 +35,11 @@ from mtkit.study.init.presets import (
     choose_plan,
     render_config,
 )
-from mtkit.study.init.trial import run_trial
+from mtkit.init.trial import run_trial
+from mtkit.machine import count_cores
+from mtkit.models.device import pick_device
+from mtkit.report import data_lines, plural, printable, say, warn, wrap
+from mtkit.scoring.overlap import describe_exposure, find_exposure
 
 EXPECTATIONS = {
     10_000: "expect the gist of short sentences like these; more pairs would help most",

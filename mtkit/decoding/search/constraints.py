@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.search import NEG_INF, Constraint, Live
+from mtkit.decoding.search.search import NEG_INF, Constraint, Live
 from mtkit.symbols import BOS, EOS, PAD
 
 

@@ -33,7 +33,7 @@ def train(
     Prints target tokens per second, memory, padding, and time spent waiting for data.
     Example: mtkit bench train --size base
     """
-    from mtkit.study.bench.train import bench_train
+    from mtkit.study.bench.training_speed import bench_train
 
     if config is not None and size is not None:
         raise UserError("--size cannot be used with -c, because the config says what to measure")
@@ -66,7 +66,7 @@ def translate(
     engine that supports the model.
     Example: mtkit bench translate -m runs/latest
     """
-    from mtkit.study.bench.translate import bench_translate, open_translation_task
+    from mtkit.study.bench.translation_speed import bench_translate, open_translation_task
 
     if model and size is not None:
         raise UserError("--size cannot be used with -m, because -m gives the model")
@@ -85,6 +85,6 @@ def layers(device: Device = "auto", json: Json = False) -> None:
     convolutional layers, and compares them with theory.
     Example: mtkit bench layers
     """
-    from mtkit.study.bench.layers import bench_layers
+    from mtkit.study.bench.layer_speed import bench_layers
 
     bench_layers(device, as_json=json)

@@ -11,13 +11,20 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from mtkit.decoding.batches import BatchQueue, SentenceBatch, divide
-from mtkit.decoding.beam import Beam
-from mtkit.decoding.constraints import constraints_of
-from mtkit.decoding.engine import Engine, EngineOptions, Hypothesis, NBestLists, Request, Sentence
-from mtkit.decoding.forced import attention_to_source, check_attention
-from mtkit.decoding.sampling import Sampler, uniform_noise
-from mtkit.decoding.search import NEG_INF, Live, Stepper, search
+from mtkit.decoding.engines.batches import BatchQueue, SentenceBatch, divide
+from mtkit.decoding.engines.engine import (
+    Engine,
+    EngineOptions,
+    Hypothesis,
+    NBestLists,
+    Request,
+    Sentence,
+)
+from mtkit.decoding.search.beam import Beam
+from mtkit.decoding.search.constraints import constraints_of
+from mtkit.decoding.search.forced import attention_to_source, check_attention
+from mtkit.decoding.search.sampling import Sampler, uniform_noise
+from mtkit.decoding.search.search import NEG_INF, Live, Stepper, search
 from mtkit.errors import UserError
 from mtkit.models.device import TORCH_DTYPES, keep_freed_memory, pick_device
 from mtkit.models.ensemble import Ensemble

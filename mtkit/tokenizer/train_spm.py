@@ -23,7 +23,7 @@ from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.corpus.files import existing_file, listed_paths
 from mtkit.corpus.read import Pair, chunks, hash_corpora, read_pairs
-from mtkit.corpus.validate import check_all_readable
+from mtkit.corpus.readable import check_all_readable
 from mtkit.errors import MtkitError, UserError, blame_setting
 from mtkit.progress import progress
 from mtkit.report import plural, say

@@ -15,14 +15,14 @@ import triton
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.models.layout import RowMask
-from mtkit.models.triton_kernels import (
+from mtkit.models.fast.triton_kernels import (
     add_norm_backward,
     add_norm_forward,
     attention_backward,
     attention_forward,
     softmax_minus_targets,
 )
+from mtkit.models.layout import RowMask
 
 PARTIAL_SUMS = 1056
 """Number of sums over tokens that run at the same time: eight for each multiprocessor of an H100.

@@ -1,0 +1,1 @@
+"""Engines: libraries that run the search, and the batches that they share."""

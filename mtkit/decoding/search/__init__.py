@@ -1,0 +1,1 @@
+"""The search for translations: beam search, sampling and constraints, for every model."""

@@ -1,0 +1,1 @@
+"""Text steps: each change of text between a line and the model, in both directions."""

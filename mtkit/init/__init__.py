@@ -1,0 +1,1 @@
+"""From a corpus and a time to a config."""

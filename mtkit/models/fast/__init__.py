@@ -1,0 +1,1 @@
+"""What only a GPU needs: kernels in Triton."""
