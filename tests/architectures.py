@@ -44,6 +44,7 @@ ARCHITECTURES: dict[str, ModelSettings] = {
     "transformer-gated": transformer(activation="gated"),
     "transformer-swish-bias": transformer(activation="swish", output_bias=True),
     "transformer-deep-encoder": transformer(encoder_layers=3, decoder_layers=1, tie="target"),
+    "transformer-no-positions": transformer(positions="none"),
     "transformer-neighbourhood": transformer(neighbourhood=2, tie="none"),
     "seq2seq-dot": seq2seq(attention="dot"),
     "seq2seq-general": seq2seq(attention="general", input_feeding=False),

@@ -19,6 +19,7 @@ Width = Annotated[PositiveInt, Field(le=32_768)]
 Vocabulary = Annotated[PositiveInt, Field(le=1_000_000)]
 Length = Annotated[PositiveInt, Field(le=1_000_000)]
 Tie = Literal["none", "target", "all"]
+PositionKind = Literal["sinusoidal", "none"]
 Bidirectional = Annotated[bool, Field(description="read the source in both directions")]
 InputFeeding = Annotated[bool, Field(description="feed the attentional vector to the next step")]
 RecurrentAttention = Annotated[
@@ -38,6 +39,9 @@ class TransformerLayers(Settings):
     ffn: Width = Field(2048, description="width of the feed-forward sublayers")
     heads: Width = Field(8, description="attention heads of a layer; they divide d_model")
     norm: Literal["post", "pre"] = Field("post", description="LayerNorm after or before sublayers")
+    positions: PositionKind = Field(
+        "sinusoidal", description="positional encodings; none: the encoder does not see word order"
+    )
     activation: Literal["relu", "gelu", "swish", "gated"] = Field(
         "relu", description="activation of the feed-forward sublayers; gated: SwiGLU"
     )
@@ -118,7 +122,7 @@ class Embeddings(Settings):
             raise ValueError(f"model.encoder.kind is {encoder.kind}")
         if not isinstance(decoder, TransformerDecoderSettings):
             raise ValueError(f"model.decoder.kind is {decoder.kind}")
-        for name in ("ffn", "heads", "norm", "activation"):
+        for name in ("ffn", "heads", "norm", "positions", "activation"):
             theirs, ours = getattr(encoder, name), getattr(decoder, name)
             if ours != theirs:
                 raise ValueError(
@@ -161,8 +165,11 @@ class EncoderDecoderSettings(Embeddings):
 
     @property
     def has_positions(self) -> bool:
-        """Whether the encoder or the decoder uses positions."""
-        return "transformer" in (self.encoder.kind, self.decoder.kind)
+        """Whether the encoder or the decoder adds positional encodings."""
+        return any(
+            isinstance(half, TransformerLayers) and half.positions != "none"
+            for half in (self.encoder, self.decoder)
+        )
 
     def as_pair(self) -> EncoderDecoderSettings:
         return self

@@ -84,6 +84,7 @@ def _check_exportable(settings: ModelSettings) -> TransformerSettings:
         raise UserError(f"{error}; MarianMT needs equal Transformer layers on both sides") from None
     supported: Mapping[str, Collection[str | None]] = {
         "norm": ["post"],
+        "positions": ["sinusoidal"],
         "neighbourhood": [None],
         "activation": ACTIVATION_NAMES,
     }

@@ -27,7 +27,7 @@ from mtkit.models.interfaces import (
     State,
     TranslationModel,
 )
-from mtkit.models.layers import SinusoidalPositions, has_kernels, to_autocast_dtype
+from mtkit.models.layers import has_kernels, to_autocast_dtype
 from mtkit.models.layout import InPlace, Layout, Packed
 from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import TransformerDecoder, TransformerEncoder
@@ -57,14 +57,13 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         tied = pair.tie != "none"
         self.output = None if tied else nn.Linear(d_model, target_vocab, bias=False)
         self.output_bias = nn.Parameter(torch.zeros(target_vocab)) if pair.output_bias else None
-        self.positions = SinusoidalPositions(d_model)  # for both sides; an LSTM ignores it
         self.encoder: Encoder = (
-            TransformerEncoder(pair.encoder, d_model, self.positions)
+            TransformerEncoder(pair.encoder, d_model)
             if isinstance(pair.encoder, TransformerEncoderSettings)
             else LstmEncoder(pair.encoder, d_model)
         )
         self.decoder: Decoder[Any, Any] = (  # it only ever receives its own memory and state
-            TransformerDecoder(pair.decoder, d_model, self.positions)
+            TransformerDecoder(pair.decoder, d_model)
             if isinstance(pair.decoder, TransformerDecoderSettings)
             else LstmDecoder(pair.decoder, d_model)
         )

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.config.model import LstmLayers, TransformerLayers
+from mtkit.config.model import LstmLayers, PositionKind, TransformerLayers
 from mtkit.terms import Hidden
 
 SUBLAYER_GAIN = 0.1
@@ -108,34 +108,44 @@ class FeedForward(nn.Module):
         return cast(Tensor, self.contract(self.dropout(inner)))
 
 
-class SinusoidalPositions(nn.Module):
-    """Positional encodings: sin and cos of pos / 10000^(2i/d), all sines before all cosines.
+class PositionalEncodings(nn.Module):
+    """Encodings that are added to embedded words; "none" adds zeros.
 
-    The paper interleaves sines and cosines; only the order of dimensions differs. The table grows
-    on demand, so any length works, even beyond the lengths in training.
+    The table grows on demand, so any length works, even beyond the lengths in training.
     """
 
     table: Tensor
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, kind: PositionKind, d_model: int) -> None:
         super().__init__()
-        self.register_buffer("table", compute_sinusoids(256, d_model), persistent=False)
+        self.compute = compute_sinusoids if kind == "sinusoidal" else compute_zeros
+        self.register_buffer("table", self.compute(256, d_model), persistent=False)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
         """Return the encodings of the positions start … start + length - 1."""
         table = self.table  # read once: another thread may replace it by a shorter one
         if start + length > table.shape[0]:
-            longer = compute_sinusoids(2 * (start + length), table.shape[1])
+            longer = self.compute(2 * (start + length), table.shape[1])
             table = self.table = longer.to(table.device, table.dtype)
         return table[start : start + length]
 
 
 def compute_sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
-    """Compute the table of Vaswani et al. 2017, section 3.5; exact even for large positions."""
+    """Compute sin and cos of pos / 10000^(2i/d), all sines before all cosines.
+
+    Vaswani et al. 2017, section 3.5, interleave sines and cosines; only the order of dimensions
+    differs. The values are exact even for large positions.
+    """
     position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
     dimension = torch.arange(0, d_model, 2, dtype=torch.float64)
     angle = position * torch.exp(dimension * (-math.log(10000.0) / d_model))
     return torch.cat([angle.sin(), angle.cos()], dim=1).float()
+
+
+def compute_zeros(length: int, d_model: int) -> Float[Tensor, "T D"]:
+    """Return encodings that change nothing."""
+    # Not torch.zeros, which creates no values while a model is built without weights.
+    return torch.full((length, d_model), 0.0)
 
 
 def to_autocast_dtype(x: Tensor) -> Tensor:

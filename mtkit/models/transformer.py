@@ -2,7 +2,7 @@
 
 Every layer is a chain of sublayers, each inside a residual sum with a norm (see `layers`).
 Positions see each other in attention only. Attention knows no order, so positional encodings are
-added to the embedded words.
+added to the embedded words. With `positions: none` the encoder treats a sentence as a set of words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ from mtkit.models.attention import (
     NeighbourhoodAttention,
 )
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
-from mtkit.models.layers import RESIDUALS, FeedForward, build_embedding_dropout, to_autocast_dtype
+from mtkit.models.layers import (
+    RESIDUALS,
+    FeedForward,
+    PositionalEncodings,
+    build_embedding_dropout,
+    to_autocast_dtype,
+)
 from mtkit.models.layout import Layout, Mask, build_causal_bias
 from mtkit.terms import Hidden
 
@@ -110,12 +116,10 @@ class DecoderLayer(nn.Module):
 class TransformerEncoder(Encoder):
     """The encoder: every position attends to all positions, or to those near it."""
 
-    def __init__(
-        self, settings: TransformerEncoderSettings, d_model: int, positions: nn.Module
-    ) -> None:
+    def __init__(self, settings: TransformerEncoderSettings, d_model: int) -> None:
         super().__init__()
         self.needs_norm = settings.norm == "pre"
-        self.positions = positions
+        self.positions = PositionalEncodings(settings.positions, d_model)
         self.embedding_dropout = build_embedding_dropout(settings)
         self.layers = nn.ModuleList(EncoderLayer(settings, d_model) for _ in range(settings.layers))
 
@@ -136,12 +140,10 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
     positions. Search caches the keys and values of earlier positions and computes only new ones.
     """
 
-    def __init__(
-        self, settings: TransformerDecoderSettings, d_model: int, positions: nn.Module
-    ) -> None:
+    def __init__(self, settings: TransformerDecoderSettings, d_model: int) -> None:
         super().__init__()
         self.needs_norm = settings.norm == "pre"
-        self.positions = positions
+        self.positions = PositionalEncodings(settings.positions, d_model)
         self.embedding_dropout = build_embedding_dropout(settings)
         self.layers = nn.ModuleList(DecoderLayer(settings, d_model) for _ in range(settings.layers))
 

@@ -271,6 +271,7 @@ def test_an_encoder_and_a_decoder_need_no_kind_for_the_pair() -> None:
         ("{kind: seq2seq, d_model: 15}", "a bidirectional encoder needs an even d_model, not 15"),
         ("{heads: 3, d_model: 15}", "sinusoidal positions need an even d_model, not 15"),
         ("{kind: seq2seq, d_model: 15, bidirectional: false}", None),
+        ("{heads: 3, d_model: 15, positions: none}", None),
     ],
 )
 def test_an_odd_model_size_is_refused_if_something_needs_halves(

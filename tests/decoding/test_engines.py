@@ -36,6 +36,7 @@ KINDS: dict[str, ModelSettings] = {
         encoder_layers=3, decoder_layers=1, activation="swish", tie="none"
     ),
     "output bias": transformer(output_bias=True),
+    "no positions": transformer(positions="none"),
 }
 
 

@@ -225,6 +225,7 @@ def test_search_settings_are_exported_or_named(
     ("settings", "named"),
     [
         (transformer(norm="pre"), "model.norm: pre"),
+        (transformer(positions="none"), "model.positions: none"),
         (transformer(activation="gated"), "model.activation: gated"),
         (transformer(neighbourhood=3), "model.neighbourhood: 3"),
         (seq2seq(), "model.encoder.kind is lstm"),

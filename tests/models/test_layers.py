@@ -13,9 +13,9 @@ from mtkit.models.attention import MultiHeadAttention
 from mtkit.models.layers import (
     Dropout,
     FeedForward,
+    PositionalEncodings,
     PostNorm,
     PreNorm,
-    SinusoidalPositions,
     compute_sinusoids,
 )
 from mtkit.models.layout import Layout
@@ -34,11 +34,15 @@ def test_sinusoids_follow_the_published_formula_in_split_halves(d_model: int) ->
 
 
 def test_sinusoidal_positions_work_at_any_length() -> None:
-    short, long = SinusoidalPositions(32), SinusoidalPositions(32)
+    short, long = (PositionalEncodings("sinusoidal", 32) for _ in range(2))
     before = short(0, 10).clone()
     late = long(5000, 3)
     torch.testing.assert_close(late, compute_sinusoids(5003, 32)[5000:])
     torch.testing.assert_close(long(0, 10), before)
+
+
+def test_without_positions_the_encodings_are_zeros_at_any_length() -> None:
+    assert torch.equal(PositionalEncodings("none", 6)(5000, 3), torch.zeros(3, 6))
 
 
 def test_post_norm_normalises_the_residual_sum() -> None:

@@ -29,6 +29,7 @@ from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.interfaces import select
 from mtkit.models.layers import Dropout
+from mtkit.models.layout import Layout
 from mtkit.models.weights import get_weights, load_model, load_weights, save_weights
 from mtkit.symbols import PAD
 from mtkit.training.loss import projected_loss
@@ -72,6 +73,25 @@ def test_padding_and_other_sentences_change_nothing(name: str) -> None:
         alone = model(source[row : row + 1, :length], source[row : row + 1, :length] != PAD,
                       target[row : row + 1])  # fmt: skip
         torch.testing.assert_close(together[row : row + 1], alone)
+
+
+@pytest.mark.parametrize("name", ["transformer", "transformer-no-positions"])
+def test_without_positions_a_sentence_is_a_set_of_words(name: str) -> None:
+    """{home, go, I} and {I, go, home} have the same encodings, in another order."""
+    model, sentence, target = make(name), sources([4]), targets(1, 5)
+    order = torch.tensor([2, 0, 3, 1])
+    reordered = sentence[:, order]
+    layout = Layout(sentence != PAD)
+    encodings = model._encode(sentence, layout).states[0]  # (S, D)
+    encodings_of_reordered = model._encode(reordered, layout).states[0]
+    change = (encodings_of_reordered - encodings[order]).abs().max()
+    predictions, others = (model(it, layout.mask, target) for it in (sentence, reordered))
+    if name == "transformer-no-positions":
+        assert change < 1e-12
+        torch.testing.assert_close(others, predictions)
+    else:
+        assert change > 0.1
+        assert (others - predictions).abs().max() > 0.01
 
 
 @every_architecture

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.recipe import Recipe
@@ -24,8 +24,6 @@ from mtkit.symbols import BOS, EOS, UNK
 if TYPE_CHECKING:  # a cached model needs neither numpy nor torch
     import numpy as np
     from torch import Tensor, nn
-
-    from mtkit.models.encoder_decoder import EncoderDecoder
 
 
 def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engine:
@@ -116,8 +114,8 @@ def _build_spec(opened: OpenedModel) -> Any:
         activation=Activation["SWISH" if is_gated else settings.activation.upper()],
         ffn_glu=is_gated,
     )
-    _fill_half(spec.encoder, model, model.encoder, model.source_embedding, length)
-    _fill_half(spec.decoder, model, model.decoder, model.target_embedding, length)
+    _fill_half(spec.encoder, model.encoder, model.source_embedding, length)
+    _fill_half(spec.decoder, model.decoder, model.target_embedding, length)
     if settings.norm == "pre":
         _fill(spec.encoder.layer_norm, model.encoder_norm)
         _fill(spec.decoder.layer_norm, model.decoder_norm)
@@ -133,14 +131,13 @@ def _build_spec(opened: OpenedModel) -> Any:
     return spec
 
 
-def _fill_half(
-    spec: Any, model: EncoderDecoder, half: nn.Module, embedding: nn.Embedding, positions: int
-) -> None:
+def _fill_half(spec: Any, half: Any, embedding: nn.Embedding, positions: int) -> None:
     """Fill the spec of the encoder or decoder."""
     table = spec.embeddings  # a list in encoders, which may have several
     (table[0] if isinstance(table, list) else table).weight = _array(embedding.weight)
-    spec.position_encodings.encodings = _array(model.positions(0, positions))
-    for layer_spec, layer in zip(spec.layer, cast("nn.ModuleList", half.layers), strict=True):
+    # Without this table CTranslate2 would compute sinusoids, so `positions: none` gives zeros.
+    spec.position_encodings.encodings = _array(half.positions(0, positions))
+    for layer_spec, layer in zip(spec.layer, half.layers, strict=True):
         _fill_layer(layer_spec, layer)
 
 
