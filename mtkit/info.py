@@ -15,21 +15,27 @@ import yaml
 from mtkit.artifacts.manifest import Artifact, Kind, OtherFormatError, kind_at, open_artifact
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
-    INDEX,
     SETTINGS,
     checkpoint_at,
     checkpoint_steps,
     config_of,
     default_place,
 )
-from mtkit.artifacts.storage import read_json
 from mtkit.config.base import flattened
 from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, plural, printable, table, warn, wrap
-from mtkit.study.curves import check_picture, draw_curves, draw_sparklines, learning_curves
+from mtkit.study.curves import (
+    Panel,
+    check_picture,
+    draw_curves,
+    draw_sparklines,
+    learning_curves,
+    plan_rates,
+    read_index,
+)
 from mtkit.training.metrics_log import MetricsLog
 
 CONFIGURED = ("config.", "model.")
@@ -78,7 +84,8 @@ def info(
     """Describe a run, model, other artifact or config file on stdout, in short or in `full`.
 
     `config`: print the settings instead, with comments if `explain`. `plot`: draw the learning
-    curves instead, in the terminal or as the picture `output`.
+    curves, or the planned learning rate before training, in the terminal or as the picture
+    `output`.
 
     Raises:
         UserError: `path` is nothing of this kind, or `verify` finds damage.
@@ -86,17 +93,18 @@ def info(
     if plot:
         if output is not None:
             check_picture(output)
-        _plot(_open_run(path)[0], output)
+        _plot(*_open_run(path), output)
         return
     lines = _settings_yaml(path, explain) if config else _describe(path, full, verify)
     data_lines(map(printable, lines))
 
 
-def _plot(run: Path, output: Path | None) -> None:
-    log = MetricsLog(run)
-    panels = list(learning_curves({"": log.read()}))
+def _plot(run: Path, config: Config, output: Path | None) -> None:
+    """Plot the curves of a run, or the planned learning rate if the run has logged nothing."""
+    panels = list(learning_curves({"": MetricsLog(run).read()}))
     if not panels:
-        raise UserError(f"{log.path}: nothing is logged yet; train with `mtkit train`")
+        rates = plan_rates(config, read_index(run))
+        panels = [Panel("planned learning rate", "step", {"": rates})]
     if output is not None:
         draw_curves(panels, [""], output)
     else:
@@ -223,7 +231,7 @@ def _facts_of(artifact: Artifact) -> dict[str, Any]:
 
 
 def _describe_progress(run: Path, records: Records, model: Artifact | None) -> dict[str, Any]:
-    last, index = records[-1], _read_index(run)
+    last, index = records[-1], read_index(run)
     step, steps = max(last["step"], index.get("last", 0)), index.get("steps", 0)
     ends, seconds = None, last.get("seconds")
     trained = None if model is None else model.report.get("steps")
@@ -235,13 +243,3 @@ def _describe_progress(run: Path, records: Records, model: Artifact | None) -> d
         ends = f"{left} left, at the speed so far"
     reached = f"{step:,} of {steps:,}" if steps else f"{step:,}"
     return {"step": reached, "epoch": last.get("epoch"), "ends": ends}
-
-
-def _read_index(run: Path) -> dict[str, int]:
-    """Return the steps in the index of checkpoints; empty if the index cannot be read."""
-    try:
-        index = read_json(run / CHECKPOINTS / INDEX)
-    except (OSError, UserError):
-        return {}
-    steps = index.items() if isinstance(index, dict) else ()
-    return {name: step for name, step in steps if type(step) is int}

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import ref
 
 from mtkit.config.base import validated
@@ -25,9 +26,14 @@ from mtkit.decoding.engines.engine import (
     check_names,
 )
 from mtkit.decoding.text.pipeline import Line, Translation, join, segment
+from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.prefetch import Prefetcher
 from mtkit.tokenizer.codec import Tokenizer
+
+if TYPE_CHECKING:  # few translations need torch; importing it takes most of a start
+    from mtkit.decoding.attention import AttentionKind, AttentionMap
+    from mtkit.decoding.reading import Reader
 
 MAX_WINDOW = 1024
 """Largest number of lines that are sorted by length and translated together."""
@@ -124,6 +130,33 @@ class Translator:
 
         search = self.engine.search(sentences, _with_spare_hypotheses(request), alone=alone)
         return _then(search, join_all)
+
+    def attention(
+        self, source: str, target: str | None = None, *, subwords: bool = False
+    ) -> dict[AttentionKind, AttentionMap]:
+        """Return the attention weights for the sentence `source`, by kind, with their words.
+
+        The kinds are "encoder", "decoder" and "cross"; a model has at most these three. They
+        belong to the model's translation, or to `target`. The decoder always has subwords. PyTorch
+        computes the weights on the CPU.
+
+        Raises:
+            UserError: the translator is an ensemble or was not loaded from a folder, the model has
+                no attention, or the text is not one sentence.
+        """
+        from mtkit.decoding.attention import attention_maps
+
+        reading = self._reader.read(source, target, subwords=subwords)
+        return attention_maps(self._reader, reading)
+
+    @cached_property
+    def _reader(self) -> Reader:
+        """The model with its weights in PyTorch; loaded at the first use."""
+        from mtkit.decoding.reading import Reader
+
+        if len(self.models) != 1:
+            raise UserError("attention needs one model that was loaded from a folder")
+        return Reader.of(self.models[0], "cpu")
 
     def close(self) -> None:
         """Refuse new calls, wait for all others, then release threads and memory of the engines.

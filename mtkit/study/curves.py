@@ -16,6 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 
+from mtkit.artifacts.runs import CHECKPOINTS, INDEX
+from mtkit.artifacts.storage import read_json
+from mtkit.config.schedules import ScheduleInputs
+from mtkit.config.settings import Config
 from mtkit.decoding.output import check_output, open_output
 from mtkit.errors import UserError
 from mtkit.report import MAX_CELLS, cell_width, say, table
@@ -53,6 +57,8 @@ PLOT_WIDTH = 60
 """Largest width of a curve, in cells."""
 MIN_PLOT_WIDTH = 20
 BLOCKS = "▁▂▃▄▅▆▇█"
+PLANNED_POINTS = 200
+"""Number of points of a planned curve; more than a sparkline has cells."""
 PICTURE_SUFFIXES = (".png", ".svg")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000")
 """Colours that colour-blind people can distinguish (Okabe and Ito 2008)."""
@@ -82,6 +88,43 @@ def learning_curves(
         curves = {name: [(at * factor, y) for at, y in of] for name, of in points.items() if of}
         if curves and kind in kinds:
             yield Panel(title, axis, curves)
+
+
+def plan_rates(
+    config: Config, index: Mapping[str, int], validations: Sequence[tuple[int, float]] = ()
+) -> Points:
+    """Return the learning rate at steps of the whole run, which need not have begun.
+
+    `index`: the index of checkpoints, which knows the length of a run that is given in epochs;
+    `validations`: step and loss of every validation so far. If the length is unknown and the
+    schedule does not depend on it, the points end at ten times the warmup.
+
+    Raises:
+        UserError: the length is unknown, and the schedule depends on it.
+    """
+    training = config.training
+    schedule, warmup = training.schedule, training.warmup
+    total = training.steps or index.get("steps")
+    if total is None and schedule.depends_on_length:
+        raise UserError(
+            f"the schedule {schedule.kind} depends on the number of steps, which training.epochs "
+            "determines at the first step; set training.steps"
+        )
+    total = total or 10 * warmup
+    inputs = ScheduleInputs(warmup, total, config.model.d_model, validations)
+    spaced = (1 + (total - 1) * place // (PLANNED_POINTS - 1) for place in range(PLANNED_POINTS))
+    steps = sorted({*spaced, min(warmup, total)})
+    return [(step, schedule.rate(step, inputs)) for step in steps]
+
+
+def read_index(run: Path) -> dict[str, int]:
+    """Return the steps in the index of checkpoints; empty if the index cannot be read."""
+    try:
+        index = read_json(run / CHECKPOINTS / INDEX)
+    except (OSError, UserError):
+        return {}
+    steps = index.items() if isinstance(index, dict) else ()
+    return {name: step for name, step in steps if type(step) is int}
 
 
 def draw_sparklines(panel: Panel) -> Iterator[str]:

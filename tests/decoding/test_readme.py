@@ -19,6 +19,6 @@ def test_the_examples_of_the_readme_run(tmp_path: Path, monkeypatch: Any, capsys
     examples = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
     names: dict[str, Any] = {}
     exec("\n".join(examples), names)
-    assert len(examples) == 3
+    assert len(examples) == 4
     assert len(names["texts"]) == 2
     assert capsys.readouterr().out.count("\n") >= 2

@@ -42,6 +42,7 @@ from mtkit.corpus.rules import REPORT_RULES, RULES, Rule
 from mtkit.corpus.statistics import CorpusStatistics, compute_statistics, hash_of
 from mtkit.corpus.tables import find_columns, read_table
 from mtkit.decoding.engines.engine import Hypothesis, Request, Sentence
+from mtkit.decoding.reading import label_words
 from mtkit.decoding.text.case import truecase
 from mtkit.decoding.text.pipeline import Line, join, segment
 from mtkit.decoding.text.sentences import split_sentences
@@ -52,7 +53,6 @@ from mtkit.scoring.metrics import MAIN_METRICS, compute_scores
 from mtkit.scoring.overlap import find_exposure
 from mtkit.scoring.score import bucket_by_length, worst_sentences
 from mtkit.scoring.writing import Writing
-from mtkit.study.attend.reading import label_words
 from mtkit.tokenizer.codec import Tokenizer
 
 pytestmark = pytest.mark.slow
@@ -337,11 +337,12 @@ MODULES = (
     "corpus.misalignment",
     "corpus.rules",
     "corpus.text",
+    "decoding.reading",
     "decoding.text.case",
     "decoding.text.sentences",
     "decoding.text.verbatim",
     "report",
-    "study.attend.reading",
+    "study.attend.sentences",
     "init.facts",
 )
 """Modules whose public functions of one text, or of several lines, are measured."""

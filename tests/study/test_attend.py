@@ -19,24 +19,25 @@ from torch import Tensor, nn
 from architectures import ARCHITECTURES, make, sources, targets
 from commands import Stdin
 from folders import tokenizer_in
-from mtkit.decoding.api import Translator
+from mtkit.decoding.api import Translator, load
+from mtkit.decoding.attention import AttentionKind, AttentionMap, attention_maps, attention_weights
 from mtkit.decoding.engines.engine import EngineOptions, Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.reading import Reader, label_words
 from mtkit.errors import UserError
 from mtkit.models.attention import GlobalAttention, MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
-from mtkit.study.attend.reading import Reader, label_words
-from mtkit.study.attend.show import (
+from mtkit.study.attend.page import (
     TEMPLATE,
-    AttentionKind,
-    HeatMap,
-    attend,
-    attention_weights,
-    draw_terminal,
-    heat_maps,
+    describe_attention,
+    describe_positions,
+    describe_search,
     make_page,
 )
+from mtkit.study.attend.show import attend, draw_terminal
+from mtkit.study.attend.tree import search_tree
+from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.train import train
 from tasks import tiny_config
@@ -119,13 +120,20 @@ def test_subwords_are_merged_into_words_in_every_script(pieces: str, words: str)
     assert sum(count for _, count in labels) == len(pieces.split())
 
 
-def heat_map(queries: list[str], keys: list[str], *, layers: int = 1, heads: int = 1) -> HeatMap:
+def heat_map(
+    queries: list[str],
+    keys: list[str],
+    *,
+    kind: AttentionKind = "cross",
+    layers: int = 1,
+    heads: int = 1,
+) -> AttentionMap:
     torch.manual_seed(0)
     weights = (3 * torch.randn(layers, heads, len(queries), len(keys))).softmax(dim=-1)
-    return HeatMap(queries, keys, weights)
+    return AttentionMap(kind, queries, keys, weights)
 
 
-def text_of(translation: str, shown: HeatMap, width: int) -> str:
+def text_of(translation: str, shown: AttentionMap, width: int) -> str:
     return "".join(text for text, _ in draw_terminal(translation, shown, width))
 
 
@@ -209,20 +217,31 @@ def reader(tokenizer: Tokenizer) -> Callable[[str], Reader]:
     ("name", "kinds"),
     [("transformer", {"cross", "encoder", "decoder"}), ("seq2seq-dot", {"cross"})],
 )
-def test_heat_maps_are_labelled_for_every_kind_of_attention(
+def test_attention_maps_are_labelled_for_every_kind_of_attention(
     name: str, kinds: set[str], reader: Callable[[str], Reader]
 ) -> None:
     one = reader(name)
     reading = one.read("ant bee cat", "CAT BEE ANT")
-    maps = heat_maps(one, reading)
+    maps = attention_maps(one, reading)
     source, written = ["ant", "bee", "cat", "</s>"], ["CAT", "BEE", "ANT", "</s>"]
     assert reading.translation == "CAT BEE ANT"
-    assert set(maps) == kinds
+    assert {kind: of.kind for kind, of in maps.items()} == {kind: kind for kind in kinds}
     assert (maps["cross"].queries, maps["cross"].keys) == (written, source)
-    if "decoder" in maps:
+    if "encoder" in maps:
         assert (maps["encoder"].queries, maps["encoder"].keys) == (source, source)
-        own = maps["decoder"]
-        assert (own.queries, own.keys) == (written, ["<s>", "CAT", "BEE", "ANT"])
+
+
+@pytest.mark.parametrize("subwords", [False, True])
+def test_the_map_of_the_decoder_is_a_triangle_of_subwords(
+    subwords: bool, reader: Callable[[str], Reader]
+) -> None:
+    one = reader("transformer")
+    shown = attention_maps(one, one.read("ibis", "SIBI IBIS", subwords=subwords))["decoder"]
+    assert len(shown.queries) > 3  # more subwords than words
+    assert shown.queries[:-1] == shown.keys[1:]
+    assert (shown.queries[-1], shown.keys[0]) == ("</s>", "<s>")
+    assert shown.weights.triu(1).abs().max() == 0
+    assert (shown.weights[..., torch.ones_like(shown.weights[0, 0]).tril() > 0] > 0).all()
 
 
 @pytest.mark.parametrize(
@@ -255,8 +274,8 @@ def test_several_sentences_are_refused_where_they_are_translated_one_by_one(
 
 def test_a_model_without_attention_is_refused(reader: Callable[[str], Reader]) -> None:
     one = reader("seq2seq-none")
-    with pytest.raises(UserError, match="no attention"):
-        heat_maps(one, one.read("ant bee"))
+    with pytest.raises(UserError, match=r"^the model has no attention \(model.attention: none\)"):
+        attention_maps(one, one.read("ant bee"))
 
 
 def test_a_sentence_is_truecased_and_loses_unknown_emoji_as_in_translate(
@@ -365,13 +384,13 @@ HOSTILE = 'a </script><script>document.title="broken out"</script> & <b>"b"</b> 
 TRANSLATION = "나는 <img src=x>"
 
 
-def all_maps(**shape: int) -> dict[AttentionKind, HeatMap]:
+def all_maps(**shape: int) -> list[AttentionMap]:
     source, written = ["I", HOSTILE, "</s>"], ["나는", "<img src=x>", "</s>"]
-    return {
-        "cross": heat_map(written, source, **shape),
-        "encoder": heat_map(source, source, **shape),
-        "decoder": heat_map(written, ["<s>", *written[:-1]], **shape),
-    }
+    return [
+        heat_map(source, source, kind="encoder", **shape),
+        heat_map(written, ["<s>", *written[:-1]], kind="decoder", **shape),
+        heat_map(written, source, kind="cross", **shape),
+    ]
 
 
 def data_of(html: str) -> Any:
@@ -382,14 +401,75 @@ def data_of(html: str) -> Any:
 
 def test_the_page_holds_all_weights_and_text_cannot_become_code() -> None:
     shown = all_maps(layers=2, heads=3)
-    html = make_page(HOSTILE, TRANSLATION, shown)
+    described = describe_attention(shown, ARCHITECTURES["transformer"].as_pair())
+    html = make_page({"source": HOSTILE, "translation": TRANSLATION, "kinds": described})
     assert html.count("</script>") == TEMPLATE.read_text().count("</script>")
     content = data_of(html)
     assert (content["source"], content["translation"]) == (HOSTILE, TRANSLATION)
-    for kind, heat_map in zip(content["kinds"], shown.values(), strict=True):
-        assert (kind["queries"], kind["keys"]) == (heat_map.queries, heat_map.keys)
-        torch.testing.assert_close(torch.tensor(kind["weights"]), heat_map.weights,
+    for kind, of_kind in zip(content["kinds"], shown, strict=True):
+        assert kind["kind"] == of_kind.kind
+        assert (kind["queries"], kind["keys"]) == (of_kind.queries, of_kind.keys)
+        torch.testing.assert_close(torch.tensor(kind["weights"]), of_kind.weights,
                                    atol=0.00051, rtol=0)  # fmt: skip
+
+
+def test_the_page_writes_text_as_text_only() -> None:
+    script = TEMPLATE.read_text(encoding="utf-8").rpartition("<script>")[2]
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", script)
+
+
+@pytest.mark.parametrize(
+    ("name", "equations"),
+    [
+        ("transformer", ["softmax(Q Kᵀ / √d_head), d_head = 16 / 4 = 4"] * 3),
+        ("seq2seq-dot", ["softmax(s · hᵀ), s: state of the decoder, h: states of the encoder"]),
+        ("seq2seq-general", ["softmax(s · W_a · hᵀ), "]),
+        ("seq2seq-additive", ["softmax(v · tanh(W s + U h)), "]),
+    ],
+)
+def test_each_kind_of_attention_has_its_equation(
+    name: str, equations: list[str], reader: Callable[[str], Reader]
+) -> None:
+    one = reader(name)
+    maps = attention_maps(one, one.read("ant bee", "BEE ANT")).values()
+    described = describe_attention(maps, one.model.settings)
+    for of_kind, equation in zip(described, equations, strict=True):
+        assert of_kind["equation"].startswith(equation)
+
+
+@pytest.mark.parametrize(
+    ("name", "has_positions"),
+    [("transformer", True), ("transformer-no-positions", False), ("seq2seq-dot", False)],
+)
+def test_the_page_has_positions_of_subwords_if_the_encoder_adds_them(
+    name: str, has_positions: bool, reader: Callable[[str], Reader]
+) -> None:
+    one = reader(name)
+    reading = one.read("ibis ant", "TNA")
+    described = describe_positions(one, reading)
+    assert (described is not None) == has_positions
+    if described is not None:
+        assert len(described["subwords"]) == len(reading.source_ids) + 1  # with </s>
+        assert described["size"] == 16
+
+
+def test_the_page_of_a_run_has_its_schedule_and_the_search_of_its_translation(run: str) -> None:
+    attend(run, "ant bee cat", PAGE)
+    content = data_of(PAGE.read_text(encoding="utf-8"))
+    assert content["schedule"]["formula"].startswith("Linear warmup to peak")
+    assert content["schedule"]["warmup"] == 4
+    assert content["schedule"]["points"][3] == [4, 0.01]  # the peak
+    assert content["schedule"]["points"][-1][0] == 12
+    assert content["search"]["finished"][0]["text"] == content["translation"]
+
+
+def test_the_page_leaves_out_what_is_unknown(run: str, tmp_path: Path) -> None:
+    model = tmp_path / "copied" / "model"
+    shutil.copytree(Path(run) / "model", model)
+    attend(str(model), "ant bee cat", PAGE, target="TNA")
+    content = data_of(PAGE.read_text(encoding="utf-8"))
+    assert content["schedule"] is None  # a model without its run
+    assert content["search"] is None  # no search found this target
 
 
 def test_the_page_needs_no_network() -> None:
@@ -397,3 +477,80 @@ def test_the_page_needs_no_network() -> None:
     assert "default-src 'none'" in template
     assert not re.search(r"\b(src|href)=|url\(|@import|\bimport\b|fetch\(", template)
     assert set(re.findall(r"https?://[^\"]*", template)) == {"http://www.w3.org/2000/svg"}
+
+
+# The tree of a beam search
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_the_tree_of_a_search_is_its_trace(beam: int, reader: Callable[[str], Reader]) -> None:
+    one = reader("transformer")
+    one = replace(one, settings=one.settings.model_copy(update={"beam": beam}))
+    reading = one.read("ant bee cat")
+    tree = search_tree(one, reading.source_ids)
+    assert list(tree.finished[0].tokens) == reading.target_ids
+    alive: set[tuple[int, ...]] = {()}
+    for step in tree.steps:
+        assert {node.tokens[:-1] for node in step} <= alive
+        log_probs = [node.log_prob for node in step]
+        assert log_probs == sorted(log_probs, reverse=True)
+        alive = {node.tokens for node in step if node.fate == "live"}
+        assert len(alive) <= beam
+    assert not alive  # the search is over
+    for hypothesis in tree.finished:
+        symbols = hypothesis.tokens
+        (score,) = (
+            node.log_prob / max(1, len(symbols)) ** tree.alpha
+            for step in tree.steps
+            for node in step
+            if node.fate == "ended" and node.tokens in (symbols, (*symbols, EOS))
+        )
+        assert score == pytest.approx(hypothesis.score, abs=1e-5)
+
+
+def test_greedy_search_keeps_the_argmax(reader: Callable[[str], Reader]) -> None:
+    one = reader("transformer")
+    greedy = replace(one, settings=one.settings.model_copy(update={"beam": 1}))
+    for step in search_tree(greedy, greedy.read("ant bee cat").source_ids).steps:
+        assert step[0].fate in ("live", "ended")
+        assert all(node.fate == "dropped" for node in step[1:])
+
+
+def test_a_large_beam_is_cut_to_the_best_nodes_and_the_winner(
+    reader: Callable[[str], Reader],
+) -> None:
+    one = reader("transformer")
+    wide = replace(one, settings=one.settings.model_copy(update={"beam": 30, "max_length": 6}))
+    tree = search_tree(wide, wide.read("ant bee cat").source_ids)
+    described = describe_search(tree, wide.tokenizer)
+    for step in described["steps"]:
+        assert len(step) <= 11
+        assert sum(node["wins"] for node in step) <= 1
+    winners = [each for step in described["steps"] for each in step if each["wins"]]
+    assert len(winners) >= min(6, len(tree.finished[0].tokens))
+
+
+# Attention from Python
+
+
+def test_attention_from_python_is_that_of_the_page(run: str) -> None:
+    translator = load(run, "cpu")
+    maps = translator.attention("ant bee cat")
+    assert list(maps) == ["encoder", "decoder", "cross"]
+    attend(run, "ant bee cat", PAGE)
+    kinds = data_of(PAGE.read_text(encoding="utf-8"))["kinds"]
+    for of_kind, described in zip(maps.values(), kinds, strict=True):
+        assert of_kind.weights.shape == (1, 2, len(of_kind.queries), len(of_kind.keys))
+        assert (of_kind.queries, of_kind.keys) == (described["queries"], described["keys"])
+        torch.testing.assert_close(of_kind.weights, torch.tensor(described["weights"]),
+                                   atol=0.00051, rtol=0)  # fmt: skip
+    given = translator.attention("ant bee cat", "CAT BEE")
+    assert given["cross"].queries == ["CAT", "BEE", "</s>"]
+    subwords = translator.attention("ibis", subwords=True)["encoder"]
+    assert subwords.queries[0].startswith("▁")
+    translator.close()
+
+
+def test_an_ensemble_has_no_attention(run: str) -> None:
+    with pytest.raises(UserError, match=r"^attention needs one model"):
+        load([run, run], "cpu").attention("ant bee cat")

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from architectures import ARCHITECTURES, VOCAB, make
 from commands import Stdin
+from mtkit.decoding.reading import Reading
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.study.attend.explain import (
@@ -26,7 +27,6 @@ from mtkit.study.attend.explain import (
     measure_faithfulness,
     word_attention,
 )
-from mtkit.study.attend.reading import Reading
 from mtkit.symbols import BOS, EOS
 from mtkit.training.train import train
 from tasks import tiny_config

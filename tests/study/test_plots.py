@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from matplotlib.lines import Line2D
 
 from mtkit.artifacts.manifest import FORMAT_VERSIONS
-from mtkit.config.yaml import demo_config, dump_config
+from mtkit.config.schedules import InverseSqrt, ScheduleInputs
+from mtkit.config.settings import TrainingSettings
+from mtkit.config.yaml import demo_config, dump_config, load_saved_config
 from mtkit.errors import UserError
 from mtkit.info import info
 from mtkit.report import cell_width
@@ -22,11 +24,13 @@ from mtkit.study.curves import (
     BLOCKS,
     PLOT_WIDTH,
     Panel,
+    Points,
     check_picture,
     draw_curves,
     draw_sparkline,
     draw_sparklines,
     format_number,
+    plan_rates,
 )
 from mtkit.training.metrics_log import MetricsLog
 from tasks import tiny_config
@@ -195,7 +199,39 @@ def test_a_run_is_described_without_its_parts_of_another_version(
     assert f"warning: {run / 'batches'} has format" in said.err
 
 
-def test_a_run_without_a_log_has_no_curves(run: Path) -> None:
+def test_before_the_first_step_the_planned_learning_rate_is_plotted(
+    run: Path, capsys: Capture
+) -> None:
     (run / "metrics.jsonl").unlink()
-    with pytest.raises(UserError, match=r"metrics\.jsonl"):
-        info(run, plot=True)
+    info(run, plot=True)
+    of_run = capsys.readouterr().out
+    assert of_run.startswith("planned learning rate, 0.0025 to 0.01, by step, 0 to 12\n")
+    assert "█" in of_run
+    info(run / "config.yaml", plot=True, output=run / "view.svg")
+    assert (run / "view.svg").read_bytes().startswith(b"<?xml")
+
+
+def planned(run: Path, **training: Any) -> Points:
+    config = load_saved_config(run / "config.yaml")
+    changed = TrainingSettings.model_validate(config.training.model_dump() | training)
+    return plan_rates(config.model_copy(update={"training": changed}), {})
+
+
+def test_a_planned_curve_has_the_rate_of_training_at_every_point(run: Path) -> None:
+    points = planned(run, steps=5000, warmup=77)
+    assert (77, 0.01) in points
+    assert (points[0][0], points[-1][0]) == (1, 5000)
+    inputs = ScheduleInputs(warmup=77, total_steps=5000, d_model=32)
+    schedule = InverseSqrt(peak=0.01)
+    assert all(rate == schedule.rate(int(step), inputs) for step, rate in points)
+
+
+def test_a_length_in_epochs_is_known_only_if_the_run_has_begun(run: Path) -> None:
+    cosine = {"schedule": {"kind": "cosine", "peak": 0.01}}
+    assert planned(run, steps=None, epochs=3)[-1][0] == 10 * 4
+    with pytest.raises(UserError, match="the schedule cosine depends on the number of steps"):
+        planned(run, steps=None, epochs=3, **cosine)
+    config = load_saved_config(run / "config.yaml")
+    changed = config.training.model_copy(update={"steps": None, "epochs": 3})
+    known = plan_rates(config.model_copy(update={"training": changed}), {"steps": 60})
+    assert known[-1][0] == 60

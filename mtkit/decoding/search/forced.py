@@ -51,7 +51,9 @@ def attention_to_source(
     """
     _, decoded = teacher_force(model, source, target)
     if decoded.attention is None:
-        raise UserError("alignments: the model has no attention (model.attention: none)")
+        raise UserError(
+            "the model has no attention (model.attention: none); choose a model with attention"
+        )
     return decoded.attention[:, -1].mean(dim=1).float()  # (N, T, S)
 
 

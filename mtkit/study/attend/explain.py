@@ -21,12 +21,13 @@ from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.corpus.files import input_lines
 from mtkit.decoding.alignment import merge
+from mtkit.decoding.reading import Reader, Reading, word_numbers
 from mtkit.decoding.search.forced import attention_to_source, check_attention, shift_right
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.progress import progress
 from mtkit.report import plural, show, table, warn
-from mtkit.study.attend.reading import Reader, Reading, named_sentences, word_numbers
+from mtkit.study.attend.sentences import named_sentences
 from mtkit.symbols import EOS, PAD
 
 RANKINGS = ("leave one out", "attention", "random")

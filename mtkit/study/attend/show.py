@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Literal
 
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
-
-from mtkit.decoding.alignment import merge
+from mtkit.decoding.attention import AttentionMap, attention_maps
 from mtkit.decoding.output import check_output, open_output
-from mtkit.decoding.search.forced import check_attention, teacher_force
+from mtkit.decoding.reading import Reader
 from mtkit.errors import UserError
-from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import cell_width, data, fitted, plural, printable, say, styled
-from mtkit.study.attend.reading import (
-    OVERFLOW,
-    Label,
-    Reader,
-    Reading,
-    label_subwords,
-    named_sentences,
-    replace_invalid,
-    word_numbers,
-)
-from mtkit.symbols import BOS, EOS
+from mtkit.study.attend.page import make_page, page_content
+from mtkit.study.attend.sentences import named_sentences, replace_invalid
+from mtkit.study.attend.tree import search_tree
 
-AttentionKind = Literal["cross", "encoder", "decoder"]
-"""Cross-attention, self-attention of the encoder, or masked self-attention of the decoder."""
 MIN_CELLS, MAX_LABEL_CELLS = 4, 18
 """Smallest width of a column, and largest width of a word, in terminal cells."""
 FAINT = 0.005
 """For a smaller weight a cell shows a dot instead of 0 per cent."""
-TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def attend(
@@ -53,7 +34,8 @@ def attend(
 
     `target` replaces the model's translation; blank lines are left out. The heat map in the
     terminal shows cross-attention, averaged over layers and heads. The page `output` shows one
-    sentence, with every layer and head of every kind of attention.
+    sentence: every layer and head of every kind of attention, positional encodings, the learning
+    rate of the run, and the beam search.
 
     Raises:
         UserError: `output` does not end in .html; see also `Reader.read`.
@@ -62,21 +44,24 @@ def attend(
         raise UserError(f"{output} is not the name of a page; choose one that ends in .html")
     if output is not None:
         check_output(output)
-    reader = Reader.load(model, device, subwords=subwords)
+    reader = Reader.load(model, device)
     sentences = named_sentences(text)
     if text is None:
         sentences = (named for named in sentences if named[1].strip())
     if output is not None or target is not None:
         sentences = _only(list(sentences))
     for name, sentence in sentences:
-        reading = reader.read(sentence, target and replace_invalid(target), name=name)
-        maps = heat_maps(reader, reading)
+        given = target and replace_invalid(target)
+        reading = reader.read(sentence, given, name=name, subwords=subwords)
         if output is None:
+            cross = attention_maps(reader, reading)["cross"]
             width = get_terminal_size().columns
-            data(styled(draw_terminal(reading.translation, maps["cross"], width)))
+            data(styled(draw_terminal(reading.translation, cross, width)))
             continue
+        tree = search_tree(reader, reading.source_ids) if target is None else None
+        content = page_content(sentence, reading, reader, tree)
         with open_output(output) as (file, _):
-            file.write(make_page(sentence, reading.translation, maps).encode())
+            file.write(make_page(content).encode())
         say(f"wrote {output}")
         data(f"{reading.translation}\n")
 
@@ -89,57 +74,9 @@ def _only(sentences: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     return iter(sentences)
 
 
-@dataclass(frozen=True)
-class HeatMap:
-    """The attention of J queries (words) to I keys, by layer and head; rows sum to 1."""
-
-    queries: list[str]
-    keys: list[str]
-    weights: Float[Tensor, "L H J I"]
-
-
-def heat_maps(reader: Reader, reading: Reading) -> dict[AttentionKind, HeatMap]:
-    """Return the attention weights by kind; UserError if the model has none."""
-    model = reader.model
-    check_attention(model)
-    begin, end = (label_subwords([it]) for it in reader.tokenizer.target_pieces([BOS, EOS]))
-    source, target, before = reading.source + end, reading.target + end, begin + reading.target
-    axes: dict[AttentionKind, tuple[list[Label], list[Label]]]
-    axes = {"cross": (target, source), "encoder": (source, source), "decoder": (target, before)}
-    ids = (reading.source_ids, reading.target_ids)
-    ended = (torch.tensor([[*side, EOS]], device=model.device) for side in ids)
-    maps: dict[AttentionKind, HeatMap] = {}
-    for kind, weights in attention_weights(model, *ended).items():
-        merged = merge(weights.numpy(), *map(word_numbers, axes[kind]))
-        queries, keys = ([text for text, _ in labels] for labels in axes[kind])
-        maps[kind] = HeatMap(queries, keys, torch.from_numpy(merged))
-    return maps
-
-
-@torch.inference_mode()
-def attention_weights(
-    model: EncoderDecoder, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"]
-) -> dict[AttentionKind, Float[Tensor, "L H Q K"]]:
-    """Return the weights of every kind of attention that the model has, in float32 on the CPU.
-
-    Both `source` and `target` end in EOS. The decoder has one query for each predicted symbol.
-
-    Raises:
-        UserError: a weight is not finite.
-    """
-    memory, decoded = teacher_force(model, source, target, encoder=True)
-    weights: dict[AttentionKind, Tensor | None] = {
-        "cross": decoded.attention,
-        "encoder": torch.stack(memory.attention, dim=1) if memory.attention else None,
-        "decoder": decoded.self_attention,
-    }
-    present = {kind: of[0].float().cpu() for kind, of in weights.items() if of is not None}
-    if not all(bool(of.isfinite().all()) for of in present.values()):
-        raise UserError(OVERFLOW)
-    return present
-
-
-def draw_terminal(translation: str, heat_map: HeatMap, width: int) -> Iterator[tuple[str, str]]:
+def draw_terminal(
+    translation: str, heat_map: AttentionMap, width: int
+) -> Iterator[tuple[str, str]]:
     """Yield (text, style) for the translation and the mean heat map, at most `width` cells wide."""
     labels = [fitted(word, MAX_LABEL_CELLS) for word in heat_map.queries]
     indent = max(map(cell_width, labels)) + 1
@@ -177,20 +114,3 @@ def _style(weight: float) -> str:
     light = round(255 * weight**0.6)
     ink = "black" if light > 128 else "white" if weight >= FAINT else "grey62"
     return f"{ink} on rgb({light},{light},{light})"
-
-
-def make_page(text: str, translation: str, maps: Mapping[AttentionKind, HeatMap]) -> str:
-    """Return a self-contained HTML page, which needs no network."""
-    kinds = [
-        {
-            "title": "encoder-decoder" if kind == "cross" else kind,
-            "queries": heat_map.queries,
-            "keys": heat_map.keys,
-            "weights": heat_map.weights.double().round(decimals=3).tolist(),
-        }
-        for kind, heat_map in maps.items()
-    ]
-    content = {"source": text, "translation": translation, "kinds": kinds}
-    # "</script>" in a sentence would end the script that holds the data.
-    encoded = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
-    return TEMPLATE.read_text(encoding="utf-8").replace("DATA", encoded, 1)

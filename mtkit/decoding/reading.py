@@ -7,15 +7,12 @@ every subword is a word. (Alignments use other words, separated by white space:
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 from mtkit.config.decoding import DecodingSettings
-from mtkit.corpus.files import input_lines
 from mtkit.corpus.text import normalise
 from mtkit.decoding.engines.engine import Request, Sentence
 from mtkit.decoding.engines.pytorch import PyTorchEngine
@@ -24,7 +21,7 @@ from mtkit.decoding.text.sentences import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.folder import OpenedModel, read_models
+from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.models.weights import load_model
 from mtkit.report import plural, printable
 from mtkit.symbols import SPACE
@@ -86,24 +83,26 @@ class Reader:
     model: EncoderDecoder
     tokenizer: Tokenizer
     settings: DecodingSettings
-    label: Callable[[Sequence[str]], list[Label]] = label_words
+    opened: OpenedModel | None = None
+    """The folder of the model, if any."""
 
     @classmethod
-    def load(cls, path: str | Path | None, device: str, *, subwords: bool = False) -> Reader:
-        """Load the model of a run or a model folder; see `open_model`."""
+    def of(cls, opened: OpenedModel, device: str) -> Reader:
+        """Load the weights of an opened model."""
+        model = load_model(opened.config, opened.weights).to(pick_device(device)).eval()
+        return cls(model, opened.tokenizer, opened.config.decoding, opened)
 
-        def load_opened(models: Sequence[OpenedModel]) -> Reader:
-            (opened,) = models
-            model = load_model(opened.config, opened.weights).to(pick_device(device)).eval()
-            label = label_subwords if subwords else label_words
-            return cls(model, opened.tokenizer, opened.config.decoding, label)
+    @classmethod
+    def load(cls, path: Place | None, device: str) -> Reader:
+        """Open and load the model of a run or a model folder; see `open_model`."""
+        return read_models([path], lambda models: cls.of(models[0], device))
 
-        return read_models([path], load_opened)
-
-    def read(self, text: str, target: str | None = None, *, name: str = "text") -> Reading:
+    def read(
+        self, text: str, target: str | None = None, *, name: str = "text", subwords: bool = False
+    ) -> Reading:
         """Return the sentence with the model's translation, or with `target` instead.
 
-        `name`: what errors call the text.
+        `name`: what errors call the text. `subwords`: label each subword, not each word.
 
         Raises:
             UserError: text or target is blank or too long, the text has several sentences, or all
@@ -134,22 +133,5 @@ class Reader:
                 )
         source, written = tokenizer.source_pieces(source_ids), tokenizer.target_pieces(target_ids)
         translation = tokenizer.decode([target_ids])[0]
-        labels = (self.label(source), self.label(written))
-        return Reading(translation, source_ids, target_ids, *labels)
-
-
-def named_sentences(text: str | None) -> Iterator[tuple[str, str]]:
-    """Yield (name for errors, line): `text`, or each line of stdin, which must not be empty."""
-    if text is not None:
-        yield "text", replace_invalid(text)
-        return
-    number = 0
-    for number, line in enumerate(input_lines(None), start=1):
-        yield f"input line {number}", line
-    if not number:
-        raise UserError("stdin is empty; give a sentence")
-
-
-def replace_invalid(argument: str) -> str:
-    """Return a command-line argument with invalid UTF-8 replaced."""
-    return os.fsencode(argument).decode(errors="replace")
+        label = label_subwords if subwords else label_words
+        return Reading(translation, source_ids, target_ids, label(source), label(written))

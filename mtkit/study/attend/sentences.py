@@ -1,0 +1,26 @@
+"""The sentences that a user gives to `mtkit attend`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from mtkit.corpus.files import input_lines
+from mtkit.errors import UserError
+
+
+def named_sentences(text: str | None) -> Iterator[tuple[str, str]]:
+    """Yield (name for errors, line): `text`, or each line of stdin, which must not be empty."""
+    if text is not None:
+        yield "text", replace_invalid(text)
+        return
+    number = 0
+    for number, line in enumerate(input_lines(None), start=1):
+        yield f"input line {number}", line
+    if not number:
+        raise UserError("stdin is empty; give a sentence")
+
+
+def replace_invalid(argument: str) -> str:
+    """Return a command-line argument with invalid UTF-8 replaced."""
+    return os.fsencode(argument).decode(errors="replace")
