@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
 from typer import Option, Typer, TyperException
@@ -24,6 +25,17 @@ VALUE_NAMES = {"path": "FILE", "int": "N", "float": "NUMBER", "str": "TEXT"}
 """How help writes the value of an option, by the name of its type in Typer."""
 
 
+REPLACED: Mapping[tuple[str, ...], str] = {
+    **{
+        ("attend", option): "-o FILE.html, a page with heat maps of every layer and head"
+        for option in ("--view", "--kind", "--layer", "--head")
+    },
+    ("info", "--plot", "positions"): "mtkit attend TEXT -o FILE.html, a page with positions",
+    ("info", "--plot", "schedule"): "mtkit info CONFIG --plot",
+}
+"""For a command and words of earlier versions, which lecture notes may still show: what to use."""
+
+
 class _Command(TyperCommand):
     """A command that refuses an option given twice, unless the option may be repeated.
 
@@ -33,6 +45,7 @@ class _Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
             if not ctx.resilient_parsing:  # shell completion
+                self._refuse_replaced(ctx, args)
                 self._refuse_repetition(ctx, self.make_parser(ctx).parse_args(args=list(args))[2])
             return super().parse_args(ctx, args)
         except TyperException as error:
@@ -46,6 +59,13 @@ class _Command(TyperCommand):
         write = formatter.write_dl
         formatter.write_dl = lambda rows: write([_plain_help(*row) for row in rows])
         super().format_options(ctx, formatter)
+
+    def _refuse_replaced(self, ctx: Any, args: list[str]) -> None:
+        names = [arg.partition("=")[0] for arg in args]
+        for (command, *words), advice in REPLACED.items():
+            is_used = any(names[at : at + len(words)] == words for at in range(len(names)))
+            if command == ctx.info_name and is_used and not Path(words[-1]).exists():
+                ctx.fail(f"{' '.join(words)} no longer exists; use {advice}")
 
     def _refuse_repetition(self, ctx: Any, options: list[Any]) -> None:
         for option in options:

@@ -85,8 +85,9 @@ def batch(options: ConfigOptions) -> None:
 def train(options: ConfigOptions) -> None:
     """Stage 3: train the model, or resume training.
 
-    Writes the model to RUN/model/. To end training early, use `mtkit finish`.
-    Example: mtkit train -c mtkit.yaml
+    Writes the model to RUN/model/. To end training early, use `mtkit finish`. All settings, such
+    as training.warmup and model.heads, are explained by `mtkit info --config --explain`.
+    Example: mtkit train --set training.warmup=2000 --set model.heads=8
     """
     options.call("mtkit.training.train:train")
 
@@ -116,7 +117,9 @@ class TranslateOptions:
     )
     models: Models = None
     output: Path | None = Option(None, "-o", "--output", help="Output file (default: stdout).")
-    beam: int | None = Option(None, help="Beam size: hypotheses kept at each step.")
+    beam: int | None = Option(
+        None, help="Beam size: hypotheses kept at each step (1: greedy, the argmax)."
+    )
     n_best: int | None = Option(
         None, min=1, help="Write the N best translations as rows: line number, score, text."
     )

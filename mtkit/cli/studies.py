@@ -84,7 +84,7 @@ def attend(
         "-o",
         "--output",
         metavar="FILE",
-        help="Write a web page (.html) with every layer and head.",
+        help="Write a web page (.html): all layers and heads, positions, warmup, beam search.",
     ),
     explain: bool = flag("--explain", help="Measure how well attention explains the output."),
     reference: Path | None = Option(
@@ -163,7 +163,9 @@ def info(
     verify: bool = flag("--verify", help="Check the sha256 of every file."),
     config: bool = flag("--config", help="Print every setting and its value as YAML."),
     explain: bool = flag("--explain", help="With --config: add a comment on each setting."),
-    plot: bool = flag("--plot", help="Plot the learning curves in the terminal, or with -o."),
+    plot: bool = flag(
+        "--plot", help="Plot learning curves, or before training the learning rate with its warmup."
+    ),
     output: Path | None = Option(
         None, "-o", "--output", help="Write the plot to this .png or .svg file."
     ),

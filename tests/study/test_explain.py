@@ -162,6 +162,18 @@ def test_table_and_json_show_the_same(
             assert [*label.split(), *cells.split()] in rows
 
 
+def test_the_table_ends_with_its_meaning_in_nats(run: Path, capsys: Capture) -> None:
+    explain(str(run), "ant bee cat dog eel")
+    table = " ".join(capsys.readouterr().out.split())
+    explain(str(run), "ant bee cat dog eel", as_json=True)
+    record = json.loads(capsys.readouterr().out)
+    sentence = table.partition("In words: ")[2]
+    for falls in record["log_prob_falls"].values():
+        assert f"by {falls[0]['mean']:.2f} nats" in sentence
+    tau = record["kendall"]["attention and leave one out"]["mean"]
+    assert f"agree with τ = {tau:.2f} (1: equal, 0: unrelated, -1: opposite)." in sentence
+
+
 def test_by_default_the_translations_of_the_model_are_explained(run: Path, capsys: Capture) -> None:
     explain(str(run), "ant bee cat dog eel", as_json=True)
     record = json.loads(capsys.readouterr().out)

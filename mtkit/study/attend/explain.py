@@ -26,7 +26,7 @@ from mtkit.decoding.search.forced import attention_to_source, check_attention, s
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.progress import progress
-from mtkit.report import plural, show, table, warn
+from mtkit.report import plural, show, table, warn, wrap
 from mtkit.study.attend.sentences import named_sentences
 from mtkit.symbols import EOS, PAD
 
@@ -162,12 +162,36 @@ def _estimate(values: Float[Tensor, " N"]) -> dict[str, float | None]:
 def _table(record: dict[str, Any]) -> Iterator[str]:
     yield f"{plural(record['sentences'], 'sentence')}; ± is half a 95% confidence interval"
     yield ""
-    yield "how far log P of an output word falls without source words"
+    yield "how far log P of an output word falls without source words, in nats"
     falls = [[name, *map(_cell, of)] for name, of in record["log_prob_falls"].items()]
     yield from table([["chosen by", *(f"without {count}" for count in REMOVED)], *falls])
     yield ""
     rows = [[pair, _cell(tau)] for pair, tau in record["kendall"].items()]
     yield from table([["rank correlation of source words", "Kendall's τ"], *rows])
+    yield ""
+    yield from wrap(_summarise(record))
+
+
+def _summarise(record: dict[str, Any]) -> str:
+    """Return what the numbers mean, in words and units."""
+    important, attended, random = (
+        record["log_prob_falls"][ranking][0]["mean"] for ranking in RANKINGS
+    )
+    tau = record["kendall"][f"attention and {RANKINGS[0]}"]["mean"]
+    agreement = "cannot be compared" if tau is None else f"agree with τ = {tau:.2f}"
+
+    def cost(fall: float) -> str:
+        # An untrained model may translate better without a word.
+        share = f" ({fall / important:.0%} of that)" if important > 0 else ""
+        return f"{fall:.2f} nats{share}"
+
+    return (
+        f"In words: without the source word that matters most, log P of an output word falls by "
+        f"{important:.2f} nats; without the most attended word by {cost(attended)}; without a "
+        f"random word by {cost(random)}. One nat divides the probability by 2.72. The order of the "
+        f"source words by attention and the order by importance {agreement} (1: equal, 0: "
+        "unrelated, -1: opposite)."
+    )
 
 
 def _cell(estimate: dict[str, float | None]) -> str:
