@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 PATHS = [
     ROOT / "README.md",
     *(p for top in ("data", "mtkit", "tests") for p in (ROOT / top).rglob("README.md")),
+    *(ROOT / "mtkit/guide").glob("*.md"),
 ]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PATHS}
 README = TEXTS["README.md"]
