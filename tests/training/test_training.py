@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import signal
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -514,8 +515,10 @@ def interrupt_search(patch: MonkeyPatch) -> list[bool]:
     Return a list that will hold whether it was cancelled.
     """
     search, cancelled = PyTorchEngine._search, list[bool]()
+    has_started = threading.Event()
 
     def search_long(self: PyTorchEngine, batch: SentenceBatch) -> NBestLists:
+        has_started.set()
         deadline = time.monotonic() + 60
         while not batch.is_unwanted and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -523,6 +526,7 @@ def interrupt_search(patch: MonkeyPatch) -> list[bool]:
         return search(self, batch)
 
     def interrupt_and_wait(futures: Any, timeout: float) -> Any:
+        assert has_started.wait(60)  # a search that has not started would be skipped
         signal.raise_signal(signal.SIGINT)
         return wait(futures, timeout)
 
