@@ -99,7 +99,9 @@ def hashes_of(manifest: Mapping[str, Any]) -> dict[str, str]:
 def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
     """Check the file sizes of the artifact at `path` and return it; `verify` checks hashes, too.
 
-    Raises UserError if it is missing or damaged; OtherFormatError if its version is another one.
+    Raises:
+        OtherFormatError: another version of mtkit made it.
+        UserError: it is missing or damaged.
     """
     command = COMMANDS[kind]
     try:
@@ -115,15 +117,19 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
             f"{path} has format {manifest['format']}, but this version of mtkit "
             f"reads format {FORMAT_VERSIONS[kind]}; rebuild it with `{command}`"
         )
-    if manifest != manifest | hashes_of(manifest):
+    if not _has_right_hashes(manifest):
         raise UserError(f"{path / MANIFEST} is damaged: its hashes do not match its content")
     if not manifest["files"]:
         raise UserError(f"{path / MANIFEST} lists no files; rebuild it with `{command}`")
     for name, facts in manifest["files"].items():
         is_sound = _size_of(path, name) == facts["bytes"]
-        if not is_sound or (verify and hash_file(path / name) != facts["sha256"]):
-            again = f"copy it again, or rebuild it with `{command}`"
-            raise UserError(f"{path / name} is missing or damaged; {again}")
+        if is_sound and verify:
+            is_sound = hash_file(path / name) == facts["sha256"]
+        if not is_sound:
+            raise UserError(
+                f"{path / name} is missing or damaged; copy it again, or rebuild it with "
+                f"`{command}`"
+            )
     return Artifact(path, manifest)
 
 
@@ -136,7 +142,7 @@ def listed_files(folder: Path) -> frozenset[str] | None:
         manifest = _read_manifest(folder)
     except (OSError, UserError):
         return None
-    if manifest != manifest | hashes_of(manifest):
+    if not _has_right_hashes(manifest):
         return None
     return frozenset(manifest["files"]) | {MANIFEST}
 
@@ -144,14 +150,17 @@ def listed_files(folder: Path) -> frozenset[str] | None:
 def kind_at(path: Path) -> Kind | None:
     """Return the kind of the artifact at `path`, even if it is damaged; None if there is none."""
     try:
-        kind = read_json(path / MANIFEST)["kind"]
+        recorded = read_json(path / MANIFEST)["kind"]
     except (OSError, UserError, LookupError, TypeError):
         return None
-    return next((known for known in COMMANDS if known == kind), None)
+    for kind in COMMANDS:
+        if recorded == kind:
+            return kind
+    return None
 
 
 class _NoManifestError(UserError):
-    """A file that is named like a manifest, but is none."""
+    """A file that is named like a manifest, but does not hold one."""
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
@@ -166,20 +175,30 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             "inputs": dict(inputs),
             "files": dict(files),
             "report": dict(),
-        } if all(isinstance(value, str) for value in inputs.values()) and all(
-            isinstance(facts, dict) and {"bytes", "sha256"} <= facts.keys()
-            for facts in files.values()
-        ):
-            return dict(manifest)
+        }:
+            are_hashes = all(isinstance(value, str) for value in inputs.values())
+            if are_hashes and all(map(_has_size_and_hash, files.values())):
+                return dict(manifest)
     raise _NoManifestError(f"{path / MANIFEST} is not a manifest")
+
+
+def _has_size_and_hash(entry: Any) -> bool:
+    """Return whether the entry of a file in a manifest has the two facts that are checked."""
+    return isinstance(entry, dict) and {"bytes", "sha256"} <= entry.keys()
+
+
+def _has_right_hashes(manifest: Mapping[str, Any]) -> bool:
+    """Return whether the hashes that a manifest records are those of its content."""
+    return manifest.items() >= hashes_of(manifest).items()
 
 
 def _size_of(folder: Path, name: str) -> int | None:
     """Return the size of a file in the folder itself; None if there is no such file.
 
-    Raises UserError if it is no plain file: a link could lead out of the folder.
+    Raises:
+        UserError: it is not a plain file; a link could lead out of the folder.
     """
-    if name != os.path.basename(name):
+    if name != os.path.basename(name):  # a path could lead out of the folder, too
         return None
     try:
         status = os.lstat(folder / name)

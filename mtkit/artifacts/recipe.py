@@ -19,6 +19,23 @@ Section = Settings | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class Change:
+    """A setting or an input that is not the one with which an artifact was made."""
+
+    key: Key
+    before: Any
+    """The value in the manifest of the artifact; for an input, its hash."""
+    now: Any
+    is_input: bool = False
+
+    def describe(self) -> str:
+        """Return the change in words."""
+        if self.is_input:  # hashes tell a reader nothing
+            return f"{dotted(self.key)} changed"
+        return f"{dotted(self.key)} was {self.before}, now {self.now}"
+
+
+@dataclass(frozen=True)
 class Recipe:
     """Sections of a config, without settings whose scope is ignored."""
 
@@ -29,60 +46,86 @@ class Recipe:
         """Return every setting with its value, as plain data."""
         return {name: self._plain(value) for name, value in self.sections.items()}
 
-    def difference(self, recorded: Mapping[str, Any]) -> str | None:
-        """Describe the first setting that differs from a manifest; None if no setting differs.
+    def difference(self, recorded: Mapping[str, Any]) -> Change | None:
+        """Return the first setting that differs from a manifest; None if no setting differs.
 
         A setting that the manifest does not have, because it is newer, counts as its default.
         """
-        changes = [*self._changes((), self.sections, recorded)]
-        changes.sort(key=lambda change: change[0][-1] != "kind")  # the kind explains the rest
-        return next((f"{dotted(it)} was {then}, now {now}" for it, then, now in changes), None)
+        changes = list(self._changes((), self.sections, recorded))
+        for change in changes:
+            if change.key[-1] == "kind":  # explains the other changes of its section
+                return change
+        return changes[0] if changes else None
 
-    def _changes(self, key: Key, now: Any, then: Any) -> Iterator[tuple[Key, Any, Any]]:
-        """Yield each setting that differs, with its recorded value and its value now."""
-        if not (isinstance(now, Settings | Mapping) and isinstance(then, Mapping)):
-            if now != then:
-                yield key, self._plain(then), self._plain(now)
+    def _changes(self, key: Key, now: Any, before: Any) -> Iterator[Change]:
+        """Yield the changes of a setting, or of all settings of a section."""
+        if not (isinstance(now, Settings | Mapping) and isinstance(before, Mapping)):
+            if now != before:
+                yield Change(key, before=self._plain(before), now=self._plain(now))
             return
-        counted = self._counted(now)
-        fields = {} if isinstance(now, Mapping) else type(now).model_fields
-        for name, value in counted.items():
-            default = fields[name].get_default() if name in fields else None
-            yield from self._changes((*key, name), value, then.get(name, default))
-        yield from (((*key, name), then[name], None) for name in then if name not in counted)
+        settings = self._dependencies(now)
+        for name, value in settings.items():
+            recorded = before[name] if name in before else _default(now, name)
+            yield from self._changes((*key, name), value, recorded)
+        for name, recorded in before.items():
+            if name not in settings:  # a setting of another kind, or of another version of mtkit
+                yield Change((*key, name), before=recorded, now=None)
 
-    def _counted(self, section: Section) -> dict[str, Any]:
-        """Return the settings of a section that results depend on."""
+    def _dependencies(self, section: Section) -> dict[str, Any]:
+        """Return the settings of a section that results depend on, with their values."""
         if isinstance(section, Mapping):
             return dict(section)
         fields = type(section).model_fields
-        return {k: v for k, v in section if self.ignored.isdisjoint(fields[k].metadata)}
+        settings: dict[str, Any] = {}
+        for name, value in section:
+            scopes = fields[name].metadata  # pydantic keeps the `Scope` of a type there
+            if self.ignored.isdisjoint(scopes):
+                settings[name] = value
+        return settings
 
     def _plain(self, value: Any) -> Any:
+        """Return a value as plain data, without the settings whose scope is ignored."""
         if not isinstance(value, Settings | Mapping):
             return value
-        return {name: self._plain(inner) for name, inner in self._counted(value).items()}
+        return {name: self._plain(inner) for name, inner in self._dependencies(value).items()}
+
+
+def _default(section: Section, name: str) -> Any:
+    """Return the default of a setting; None in a mapping, which has no defaults."""
+    if isinstance(section, Mapping):
+        return None
+    return type(section).model_fields[name].get_default()
 
 
 def tokenizer_recipe(config: Config) -> Recipe:
     """Return the settings that a tokenizer depends on, besides its corpus or original model."""
     if config.training.init_from is not None:
         return Recipe({"training.init_from": "a model"})
-    own = {"seed": config.seed, "tokenizer": config.tokenizer}
-    return Recipe({"training.init_from": None} | own)
+    sections = {
+        "training.init_from": None,
+        "seed": config.seed,
+        "tokenizer": config.tokenizer,
+    }
+    return Recipe(sections)
 
 
 def batches_recipe(config: Config) -> Recipe:
     """Return the settings that batches depend on, besides the text and the tokenizer."""
     weights = [corpus.weight for corpus in config.data.corpora("train").values()]
-    sections = {"batching": config.batching, "data": {"train": {"weight": weights}}}
-    return Recipe(sections, frozenset({Scope.EXECUTION, Scope.TRAINING}))
+    sections = {
+        "batching": config.batching,
+        "data": {"train": {"weight": weights}},
+    }
+    return Recipe(sections, ignored=frozenset({Scope.EXECUTION, Scope.TRAINING}))
 
 
 def model_recipe(config: Config, ended: int | None = None) -> Recipe:
     """Return the settings that a model depends on; `ended`: the step at which `finish` ended it."""
-    decoding = {"decoding": config.decoding, "ended": ended}
-    return Recipe({**checkpoint_recipe(config).sections, **decoding})
+    sections = dict(checkpoint_recipe(config).sections)
+    sections["decoding"] = config.decoding
+    sections["ended"] = ended
+    # Unlike a checkpoint, a model also depends on when training ends: its settings are not ignored.
+    return Recipe(sections, ignored=frozenset({Scope.EXECUTION}))
 
 
 def checkpoint_recipe(config: Config) -> Recipe:
@@ -100,10 +143,13 @@ def checkpoint_recipe(config: Config) -> Recipe:
         "model": config.model,
         "training": config.training,
     }
-    return Recipe(sections, frozenset(ignored))
+    return Recipe(sections, ignored=frozenset(ignored))
 
 
 def scores_recipe(config: Config) -> Recipe:
     """Return the settings that test scores depend on, besides the model and the text."""
-    language = config.data.target_language
-    return Recipe({"decoding": config.decoding, "data": {"target_language": language}})
+    sections = {
+        "decoding": config.decoding,
+        "data": {"target_language": config.data.target_language},
+    }
+    return Recipe(sections)

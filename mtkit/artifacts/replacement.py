@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +54,7 @@ def create(
     draft = temporary_path(path)
     try:
         draft.mkdir(parents=True)
+        # A process that is killed before this leaves an empty folder, which `_recover` deletes.
         (draft / DRAFT).touch()
         with path_in_oserror(path):
             yield draft
@@ -84,15 +84,16 @@ def refuse_foreign_folder(path: Path, kind: Kind) -> None:
     if not _is_vacant(path):
         is_folder = path.is_dir() and not path.is_symlink()
         if not is_folder or _belongs_to_others(path / MANIFEST, kind):
-            raise foreign(path)
-    draft, old = temporary_path(path), _old_path(path)
-    if not (_is_vacant(draft) or _is_draft(draft) or listed_files(draft) is not None):
-        raise foreign(draft)
-    if not (_is_vacant(old) or listed_files(old) is not None):
-        raise foreign(old)
+            raise foreign_file_error(path)
+    draft = temporary_path(path)
+    if not (_is_vacant(draft) or _is_draft(draft) or _is_artifact(draft)):
+        raise foreign_file_error(draft)
+    old = _old_path(path)
+    if not (_is_vacant(old) or _is_artifact(old)):
+        raise foreign_file_error(old)
 
 
-def foreign(path: Path) -> UserError:
+def foreign_file_error(path: Path) -> UserError:
     """Return the error about something of the user's in a place where mtkit would write."""
     return UserError(f"{path} was not written by mtkit; move it, or choose another directory")
 
@@ -104,12 +105,17 @@ def refuse_existing(output: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete the files of an artifact, and its folder unless the user has put files there."""
+    """Delete the files of an artifact, and its folder unless the user has put files there.
+
+    A folder with a damaged manifest is renamed instead, because nobody can tell whose its files
+    are.
+    """
     _recover(path)
+    if not os.path.lexists(path):
+        return
     listed = listed_files(path)
     if listed is None:
-        if os.path.lexists(path):
-            _set_aside(path)
+        _set_aside(path)
         return
     if _files_of_user(path, listed):
         _delete_listed(path, listed)
@@ -142,18 +148,17 @@ def _finish_files(draft: Path) -> dict[str, Any]:
 
 
 def _replace(path: Path, draft: Path) -> None:
-    """Put a complete draft in the place of an artifact, and move the user's files to it."""
+    """Put a complete draft in the place of an artifact, and move the user's files to it.
+
+    A process may be killed between any two of these steps; then `_recover` does the rest.
+    """
     if os.path.lexists(path):
         listed = listed_files(path)
         if listed is None:
             _set_aside(path)
         else:
-            for name in _files_of_user(path, listed):
-                if (draft / name).exists():
-                    raise UserError(
-                        f"{path / name} was not written by mtkit, which would replace it; move it"
-                    )
-    (draft / DRAFT).unlink()
+            _refuse_equal_names(path, draft, listed)
+    (draft / DRAFT).unlink()  # from here on, the draft is an artifact
     old = _old_path(path)
     if os.path.lexists(path):
         path.rename(old)
@@ -163,19 +168,30 @@ def _replace(path: Path, draft: Path) -> None:
         _discard(old, successor=path)
 
 
+def _refuse_equal_names(path: Path, draft: Path, listed: frozenset[str]) -> None:
+    """Raise UserError if a file of the user has the name of a file in the draft."""
+    for name in _files_of_user(path, listed):
+        if (draft / name).exists():
+            raise UserError(
+                f"{path / name} was not written by mtkit, which would replace it; move it"
+            )
+
+
 def _recover(path: Path) -> None:
     """Finish or undo what a killed process has begun at `path`; leave what it has not written."""
     draft, old = temporary_path(path), _old_path(path)
-    if listed_files(old) is not None:
-        if os.path.lexists(path):
+    if _is_artifact(old):
+        if os.path.lexists(path):  # the process was killed after it had put the draft there
             _discard(old, successor=path)
         else:
             old.rename(path)
-    listed = listed_files(draft)
     if _is_draft(draft):
         _delete_draft(draft)
-    elif listed is not None:
-        _delete_listed(draft, listed)
+    else:
+        # Without DRAFT it is a complete draft, or an artifact that `remove` was deleting.
+        listed = listed_files(draft)
+        if listed is not None:
+            _delete_listed(draft, listed)
     for folder in (draft, old):
         if _is_empty_folder(folder):
             folder.rmdir()
@@ -202,12 +218,14 @@ def _delete_draft(draft: Path) -> None:
 
 def _delete_listed(folder: Path, listed: frozenset[str]) -> None:
     """Delete the listed files, the manifest last; then delete the folder if it is empty."""
-    users = _files_of_user(folder, listed)
+    kept = {MANIFEST, *_files_of_user(folder, listed)}
+    # The names come from the folder: a forged manifest may list files outside of it.
     for file in folder.iterdir():
-        if file.name not in (*users, MANIFEST):
+        if file.name not in kept:
             file.unlink()
+    # Until here, a process that is killed leaves a folder that `listed_files` recognises.
     (folder / MANIFEST).unlink(missing_ok=True)
-    if not users:
+    if kept == {MANIFEST}:
         folder.rmdir()
 
 
@@ -226,10 +244,16 @@ def _set_aside(path: Path) -> None:
     if _is_empty_folder(path):
         path.rmdir()
         return
-    names = (path.with_name(f"{path.name}.damaged-{number}") for number in count(1))
-    aside = next(name for name in names if not os.path.lexists(name))
-    path.rename(aside)
-    warn(f"{path / MANIFEST} is damaged; the folder is now {aside}, and can be deleted")
+    number = 1
+    while os.path.lexists(_damaged_path(path, number)):
+        number += 1
+    new_path = _damaged_path(path, number)
+    path.rename(new_path)
+    warn(f"{path / MANIFEST} is damaged; the folder is now {new_path}, and can be deleted")
+
+
+def _damaged_path(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.damaged-{number}")
 
 
 def _belongs_to_others(manifest: Path, kind: Kind) -> bool:
@@ -244,10 +268,17 @@ def _belongs_to_others(manifest: Path, kind: Kind) -> bool:
 
 
 def _is_draft(path: Path) -> bool:
+    """Return whether mtkit was filling the folder."""
     return (path / DRAFT).is_file() and not path.is_symlink()
 
 
+def _is_artifact(path: Path) -> bool:
+    """Return whether the folder has an undamaged manifest, of any kind."""
+    return listed_files(path) is not None
+
+
 def _is_vacant(path: Path) -> bool:
+    """Return whether nothing is at `path`, or an empty folder."""
     return not os.path.lexists(path) or _is_empty_folder(path)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, kind_at, open_artifact
-from mtkit.artifacts.replacement import foreign, refuse_foreign_folder
+from mtkit.artifacts.replacement import foreign_file_error, refuse_foreign_folder
 from mtkit.artifacts.storage import read_json, temporary_path, write_text
 from mtkit.config.parse import LOCAL, parse_file
 from mtkit.errors import UserError, blame_setting
@@ -67,17 +67,17 @@ def refuse_foreign_files(run: Path) -> None:
     """
     for kind in STAGE_KINDS:
         refuse_foreign_folder(run / kind, kind)
+    if not _starts_with(run / SETTINGS, SETTINGS_HEADER):
+        raise foreign_file_error(run / SETTINGS)
+    if not _starts_with(run / METRICS_FILE, METRICS_START):
+        raise foreign_file_error(run / METRICS_FILE)
     checkpoints = run / CHECKPOINTS
-    are_ours = {
-        SETTINGS: _starts_with(run / SETTINGS, SETTINGS_HEADER),
-        METRICS_FILE: _starts_with(run / METRICS_FILE, METRICS_START),
-        CHECKPOINTS: checkpoints.is_dir() or not os.path.lexists(checkpoints),
-        f"{CHECKPOINTS}/{INDEX}": _is_index(checkpoints / INDEX)
-        or bool(checkpoint_steps(checkpoints)),
-    }
-    for name, is_ours in are_ours.items():
-        if not is_ours:
-            raise foreign(run / name)
+    if os.path.lexists(checkpoints) and not checkpoints.is_dir():
+        raise foreign_file_error(checkpoints)
+    index = checkpoints / INDEX
+    # Next to checkpoints of mtkit, a damaged index is mtkit's, too.
+    if not (_is_index(index) or checkpoint_steps(checkpoints)):
+        raise foreign_file_error(index)
 
 
 def _starts_with(path: Path, start: str) -> bool:
@@ -89,8 +89,10 @@ def _starts_with(path: Path, start: str) -> bool:
         return True
     if path.is_symlink() or not path.is_file():
         return False
+    expected = start.encode()
     with path.open("rb") as file:
-        return start.encode().startswith(file.read(len(start.encode())))
+        found = file.read(len(expected))
+    return expected.startswith(found)
 
 
 def _is_index(path: Path) -> bool:
@@ -141,35 +143,54 @@ def find_best(path: str | Path | None) -> Artifact:
     has_model = (place / "model").exists() or (place / MANIFEST).is_file()
     if has_model or not (folder / INDEX).is_file():
         return find_model(place)
-    match read_json(folder / INDEX):
-        case {"best": int() | None as best, "last": int(last)}:
-            pass
-        case _:
-            raise UserError(f"{folder / INDEX} is damaged; resume with `mtkit train`")
-    name = "newest checkpoint" if best is None else "best checkpoint so far"
-    try:
-        step = last if best is None else best
-        checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
-    except UserError as damage:
-        warn(str(damage))
-        name, step = "newest checkpoint", last
-        checkpoint = open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
+    best, last = _read_index(folder / INDEX)
+    name, step = "newest checkpoint", last
+    checkpoint = None
+    if best is not None:
+        try:
+            checkpoint = _open_checkpoint(folder, best)
+            name, step = "best checkpoint so far", best
+        except UserError as damage:
+            warn(str(damage))
+    if checkpoint is None:
+        checkpoint = _open_checkpoint(folder, last)
     say(f"{place}: training is not finished, so the {name} of step {step:,} is used")
     return checkpoint
 
 
+def _read_index(path: Path) -> tuple[int | None, int]:
+    """Return the steps of the best checkpoint, if one is known, and of the last checkpoint."""
+    match read_json(path):
+        case {"best": int() | None as best, "last": int(last)}:
+            return best, last
+    raise UserError(f"{path} is damaged; resume with `mtkit train`")
+
+
+def _open_checkpoint(folder: Path, step: int) -> Artifact:
+    """Return a verified checkpoint; errors are as in `open_artifact`."""
+    return open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
+
+
 def find_origin(config: Config) -> Artifact | None:
-    """Return the verified model that `training.init_from` names, or None; or raise SettingError."""
-    if (place := config.training.init_from) is None:
+    """Return the verified model that `training.init_from` names; None if it names no model.
+
+    Raises:
+        SettingError: the model cannot be read, or belongs to the run that is to be trained.
+    """
+    place = config.training.init_from
+    if place is None:
         return None
-    path, latest = Path(place).absolute(), LATEST.absolute()
+    path = Path(place).absolute()
+    latest = LATEST.absolute()
     with blame_setting(INIT_FROM):
         if latest.is_symlink() and latest in (path, *path.parents):
             raise UserError(
                 f"{place}: {LATEST} will point to this run; give the path of the other run itself"
             )
-        real = Path(os.path.realpath(path))
-        if Path(os.path.realpath(config.run)) in (real, *real.parents):
+        # Links may lead from one path to the other, so the files themselves are compared.
+        real_path = Path(os.path.realpath(path))
+        real_run = Path(os.path.realpath(config.run))
+        if real_run in (real_path, *real_path.parents):
             raise UserError(f"{place} is the model of this run itself; choose another run")
         return find_model(place)
 
@@ -181,8 +202,12 @@ def checkpoint_at(folder: Path, step: int) -> Path:
 
 def checkpoint_steps(folder: Path) -> list[int]:
     """Return the steps of the complete checkpoints in a folder, in ascending order."""
-    steps = (path.parent.name[5:] for path in folder.glob(f"step-*/{MANIFEST}"))
-    return sorted(int(step) for step in steps if step.isdecimal())
+    steps: list[int] = []
+    for manifest in folder.glob(f"{CHECKPOINT_NAMES}/{MANIFEST}"):
+        step = manifest.parent.name.removeprefix("step-")
+        if step.isdecimal():
+            steps.append(int(step))
+    return sorted(steps)
 
 
 def link_latest(run: Path) -> None:
@@ -190,12 +215,7 @@ def link_latest(run: Path) -> None:
     link = temporary_path(LATEST)
     try:
         LATEST.parent.mkdir(exist_ok=True)
-        is_free = not os.path.lexists(LATEST)
-        # A link that leads nowhere, or in a circle, is replaced as well.
-        is_link_to_run = LATEST.is_symlink() and (
-            (LATEST / SETTINGS).is_file() or not LATEST.exists()
-        )
-        if not (is_free or is_link_to_run):
+        if not _is_replaceable_link(LATEST):
             warn(f"{LATEST} is not a link to a run and was left unchanged; give the model with -m")
             return
         target = os.path.relpath(os.path.realpath(run), os.path.realpath(LATEST.parent))
@@ -208,6 +228,16 @@ def link_latest(run: Path) -> None:
         with suppress(OSError):
             link.unlink(missing_ok=True)
         warn(f"{LATEST} cannot be written ({error.strerror}); give the model with -m {run}")
+
+
+def _is_replaceable_link(path: Path) -> bool:
+    """Return whether nothing is at `path`, or a link that leads to a run or nowhere."""
+    if not os.path.lexists(path):
+        return True
+    if not path.is_symlink():
+        return False
+    leads_nowhere = not path.exists()  # also true of a link that leads in a circle
+    return leads_nowhere or (path / SETTINGS).is_file()
 
 
 @contextmanager

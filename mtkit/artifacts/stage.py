@@ -1,10 +1,10 @@
 """A stage: it creates an artifact from inputs and settings, unless the artifact is up to date.
 
-def fill(draft):
-    (draft.folder / "spm.model").write_bytes(model)
-    draft.report["lines"] = 1000
+    def fill(draft):
+        (draft.folder / "spm.model").write_bytes(model)
+        draft.report["lines"] = 1000
 
-artifact = stage.ensure(config, fill)    # complete at the end, or as it was before
+    artifact = stage.ensure(config, fill)    # complete at the end, or as it was before
 
 An artifact is up to date if its manifest has the same settings and the same hashes of the inputs.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, open_artifact
-from mtkit.artifacts.recipe import Recipe
+from mtkit.artifacts.recipe import Change, Recipe
 from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, locked, save_config
 from mtkit.errors import UserError
@@ -54,7 +54,7 @@ class Stage:
             artifact = open_artifact(self.path, self.kind, verify=True)
         except UserError:
             return None
-        return artifact if self.difference(artifact) is None else None
+        return None if self.difference(artifact) else artifact
 
     def open(self) -> Artifact:
         """Return the artifact; errors are as in `open_artifact`."""
@@ -67,7 +67,8 @@ class Stage:
         torchrun has started several processes.
         """
         check_single_process()
-        if artifact := self.current():
+        artifact = self.current()
+        if artifact is not None:
             say(f"{self.kind}: up to date")
             return artifact
         self.explain_rebuild()
@@ -80,18 +81,28 @@ class Stage:
     def write(self) -> Iterator[Draft]:
         """Yield a draft that replaces the artifact when the block ends; the run must be locked."""
         report: dict[str, Any] = {}
-        settings = self.recipe.resolved()
-        with create(self.path, self.kind, settings, self.inputs, report) as folder:
+        creation = create(
+            self.path,
+            self.kind,
+            settings=self.recipe.resolved(),
+            inputs=self.inputs,
+            report=report,
+        )
+        with creation as folder:
             yield Draft(folder, report)
 
-    def difference(self, artifact: Artifact) -> str | None:
-        """Describe the first setting or input of an artifact that has changed; None if none has."""
-        if difference := self.recipe.difference(artifact.manifest["settings"]):
-            return difference
-        before, now = artifact.manifest["inputs"], self.inputs
-        names = sorted(before.keys() | now.keys())
-        changed = (name for name in names if before.get(name) != now.get(name))
-        return next((f"{name} changed" for name in changed), None)
+    def difference(self, artifact: Artifact) -> Change | None:
+        """Return the first setting or input of an artifact that has changed; None if none has."""
+        changed_setting = self.recipe.difference(artifact.manifest["settings"])
+        if changed_setting:
+            return changed_setting
+        recorded = artifact.manifest["inputs"]
+        for name in sorted(recorded.keys() | self.inputs.keys()):
+            before = recorded.get(name)
+            now = self.inputs.get(name)
+            if before != now:
+                return Change((name,), before, now, is_input=True)
+        return None
 
     def explain_rebuild(self) -> None:
         """Say why an existing artifact is rebuilt; raise UserError if checkpoints depend on it."""
@@ -102,21 +113,26 @@ class Stage:
         except UserError:
             say(f"{self.kind}: rebuilding, because it is damaged or from another version of mtkit")
             return
-        reason = self.difference(artifact)
-        if reason and (checkpoint := _dependent_checkpoint(artifact)):
-            raise checkpoint_mismatch(checkpoint, reason)
-        say(f"{self.kind}: rebuilding, because {reason}")
+        change = self.difference(artifact)
+        if change is None:
+            return
+        checkpoint = _dependent_checkpoint(artifact)
+        if checkpoint is not None:
+            raise checkpoint_mismatch(checkpoint, change)
+        say(f"{self.kind}: rebuilding, because {change.describe()}")
 
 
-def checkpoint_mismatch(checkpoint: Path, difference: str) -> UserError:
-    """Return the error for a run that cannot resume because settings or inputs differ."""
-    run = checkpoint.parents[1]
-    advice = "to train anew, choose another run directory"
-    if difference.startswith(("training.steps was", "training.epochs was")):
-        finish = "" if (run / "model").is_dir() else f"`mtkit finish {run}`, and "
-        advice = f"to train from its weights, {finish}set training.init_from={run} in another run"
+def checkpoint_mismatch(
+    checkpoint: Path,
+    change: Change,
+    advice: str = "to train anew, choose another run directory",
+) -> UserError:
+    """Return the error for a run that cannot resume because a setting or an input has changed.
+
+    `advice`: what to do instead of undoing the change.
+    """
     return UserError(
-        f"{checkpoint} was saved with other settings ({difference}); undo that to resume, "
+        f"{checkpoint} was saved with other settings ({change.describe()}); undo that to resume, "
         f"{advice}, or delete {checkpoint.parent}"
     )
 

@@ -69,9 +69,12 @@ def build_batches(config: Config) -> Artifact:
 
 def check_settings(artifact: Artifact, recipe: Recipe) -> None:
     """Raise UserError if a tokenizer or batches were built with other settings than the recipe."""
-    if difference := recipe.difference(artifact.manifest["settings"]):
-        again = "rerun `mtkit train-spm`, then `mtkit batch`"
-        raise UserError(f"{artifact.path} was built with other settings ({difference}); {again}")
+    change = recipe.difference(artifact.manifest["settings"])
+    if change is not None:
+        raise UserError(
+            f"{artifact.path} was built with other settings ({change.describe()}); rerun "
+            "`mtkit train-spm`, then `mtkit batch`"
+        )
 
 
 def open_batches(path: Path) -> Batches:

@@ -95,8 +95,9 @@ def test_a_removed_setting_is_a_difference(tmp_path: Path) -> None:
 def test_other_inputs_are_a_difference(inputs: dict[str, str], made: Path) -> None:
     changed = stage(made, Model(), inputs)
     assert changed.current() is None
-    difference = changed.difference(open_artifact(made / "tokenizer", "tokenizer"))
-    assert difference is not None and difference.endswith(" changed")
+    change = changed.difference(open_artifact(made / "tokenizer", "tokenizer"))
+    assert change is not None and change.is_input
+    assert change.describe() == f"{change.key[0]} changed"
 
 
 def test_a_damaged_artifact_or_one_of_another_kind_is_not_current(made: Path) -> None:
@@ -119,7 +120,8 @@ def test_a_difference_is_described_by_the_setting(
     section: Settings, words: str, made: Path
 ) -> None:
     artifact = open_artifact(made / "tokenizer", "tokenizer")
-    assert stage(made, section).difference(artifact) == words
+    change = stage(made, section).difference(artifact)
+    assert change is not None and change.describe() == words
 
 
 # Which settings each artifact depends on
