@@ -7,10 +7,9 @@ which takes about 100 bytes per pair.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -29,9 +28,16 @@ from mtkit.corpus.findings import (
     check_size,
 )
 from mtkit.corpus.languages import is_supported
-from mtkit.corpus.misalignment import find_passages, line_features
+from mtkit.corpus.misalignment import Passage, find_passages, line_features
 from mtkit.corpus.read import Pair, UnequalSidesError, chunks, read_pairs
-from mtkit.corpus.rules import REPORT_RULES, RULES, Rule, held_out_sources, normalised
+from mtkit.corpus.rules import (
+    ALREADY_SPLIT,
+    INVALID_TEXT,
+    RULES,
+    Rule,
+    held_out_sources,
+    normalised,
+)
 from mtkit.corpus.statistics import CorpusStatistics, Languages, compute_statistics, hash_of
 from mtkit.errors import UserError
 from mtkit.progress import progress
@@ -48,18 +54,39 @@ NamedCorpora = Mapping[str, Corpus | list[Corpus]]
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """The result of checking a corpus; `report[name]` is the finding of that name."""
+    """The result of checking a corpus."""
 
     pairs: int
     distinct_pairs: int
     """Pairs without blank sides, each counted once."""
     statistics: CorpusStatistics
-    findings: list[Finding]
+    unequal_files: Finding
+    misalignment: Finding
+    size: Finding
+    languages: Finding
+    blank: Finding
+    repeated: Finding
+    invalid_text: Finding
+    already_split: Finding
+    rules: Mapping[str, Finding]
+    """The findings of the rules of `batching.drop` that apply, by the names of the rules."""
     drop: list[DropRule]
     """Recommended rules for `batching.drop`."""
 
-    def __getitem__(self, name: str) -> Finding:
-        return next(finding for finding in self.findings if finding.name == name)
+    @property
+    def findings(self) -> list[Finding]:
+        """All findings, in the order in which they are reported."""
+        return [
+            self.unequal_files,
+            self.misalignment,
+            self.size,
+            self.languages,
+            self.blank,
+            self.repeated,
+            self.invalid_text,
+            self.already_split,
+            *self.rules.values(),
+        ]
 
     @property
     def failed(self) -> list[Finding]:
@@ -69,40 +96,45 @@ class CorpusReport:
     @property
     def frequent(self) -> list[Finding]:
         """Findings of rules that many pairs break, so that someone should look at some of them."""
-        names = {*DROP_RULES, "already split"}
-        findings = [finding for finding in self.findings if finding.name in names]
-        return [it for it in findings if it.count > Rule.recommended_share * it.checked]
+        findings: list[Finding] = []
+        for finding in (self.already_split, *self.rules.values()):
+            if finding.count > Rule.recommended_share * finding.checked:
+                findings.append(finding)
+        return findings
 
     def estimate(self, rule: str) -> int:
         """Estimate, from the sample, how many pairs of the whole corpus break a rule."""
-        return round(self[rule].count * self.distinct_pairs / max(1, self[rule].checked))
+        finding = self.rules[rule]
+        return round(finding.count * self.distinct_pairs / max(1, finding.checked))
 
 
 def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> CorpusReport:
-    """Check the corpus `name`; it should not contain sources of the corpora that follow it.
-
-    Validation and test sets may be small; settings drop none of their pairs.
-    """
+    """Check the corpus `name`; it should not contain sources of the corpora that follow it."""
     names = list(corpora)
-    later = [corpora[other] for other in names[names.index(name) + 1 :]]
-    held_out = held_out_sources(corpus for named in later for corpus in listed(named))
-    if name == "train":
-        return check_corpus(corpora[name], languages, held_out)
-    report = check_corpus(corpora[name], languages, held_out, MIN_HELD_OUT_PAIRS)
-    findings = [replace(finding, setting=None) for finding in report.findings]
-    return replace(report, findings=findings, drop=[])
+    later_names = names[names.index(name) + 1 :]
+    later_corpora: list[Corpus] = []
+    for later_name in later_names:
+        later_corpora += listed(corpora[later_name])
+    return check_corpus(
+        corpora[name],
+        languages,
+        held_out=held_out_sources(later_corpora),
+        is_training=name == "train",
+    )
 
 
 def check_corpus(
     corpora: Corpus | list[Corpus],
     languages: Languages = (None, None),
     held_out: AbstractSet[str] = frozenset(),
-    min_pairs: tuple[int, int] = MIN_PAIRS,
+    *,
+    is_training: bool = True,
 ) -> CorpusReport:
     """Check the corpora: apply rules to a sample (`overlap`: to all pairs), and all other checks.
 
     `languages`: declared codes; `held_out`: normalised sources of validation and test sets;
-    `min_pairs`: fewest distinct pairs to pass with a warning, and without.
+    `is_training`: False for validation and test sets, which may be small, and of which no setting
+    drops pairs.
 
     Raises:
         UserError: the corpora cannot be read; files of different lengths are only a finding.
@@ -111,26 +143,54 @@ def check_corpus(
     statistics = replace(compute_statistics(survey, languages), held_out=held_out)
     if not survey.count and survey.unequal:
         raise UserError(survey.unequal)
-    source, target = np.concatenate(survey.features, axis=1)
-    median_length = max(np.median(source["length"]), np.median(target["length"]))
-    passages = find_passages(source, target)
-    places = _find_places(corpora, {it.first for it in passages if it.shift != 0})
-    by_rule = []
-    rules = _rules(languages, has_held_out=bool(held_out))
-    with progress("checking", len(rules), "rules") as bar:
-        for rule in rules:
-            by_rule.append(_apply(rule, statistics, survey))
+
+    applicable = _applicable_rules(languages, has_held_out=bool(held_out))
+    rules: dict[str, Finding] = {}
+    with progress("checking", len(applicable) + 2, "rules") as bar:
+        invalid_text = _apply(INVALID_TEXT, statistics)
+        bar.advance()
+        already_split = _apply(ALREADY_SPLIT, statistics)
+        bar.advance()
+        for rule in applicable:
+            if rule.name == "overlap":
+                finding = _finding_of(rule, survey.overlap, checked=survey.distinct)
+            else:
+                finding = _apply(rule, statistics)
+            if is_training:
+                finding = replace(finding, setting=f"batching.drop: [{rule.name}]")
+            rules[rule.name] = finding
             bar.advance()
-    findings = [
-        check_files(survey.unequal),
-        check_alignment(passages, places, float(median_length)),
-        check_size(survey.distinct, min_pairs),
-        check_languages(statistics, languages),
-        *survey.findings(),
-        *by_rule,
-    ]
-    recommended = _recommended(findings, languages)
-    return CorpusReport(survey.count, survey.distinct, statistics, findings, recommended)
+
+    return CorpusReport(
+        pairs=survey.count,
+        distinct_pairs=survey.distinct,
+        statistics=statistics,
+        unequal_files=check_files(survey.unequal),
+        misalignment=_check_misalignment(survey, corpora),
+        size=check_size(survey.distinct, MIN_PAIRS if is_training else MIN_HELD_OUT_PAIRS),
+        languages=check_languages(statistics, languages),
+        blank=survey.blank_finding(),
+        repeated=survey.repeated_finding(is_training=is_training),
+        invalid_text=invalid_text,
+        already_split=already_split,
+        rules=rules,
+        drop=_recommended(rules, languages) if is_training else [],
+    )
+
+
+@dataclass
+class _FaultyPairs:
+    """The number of pairs with a fault, and the first of them."""
+
+    count: int = 0
+    examples: list[dict[str, str]] = field(default_factory=list)
+    """Up to MAX_EXAMPLES pairs, in the form of `Pair.excerpt`."""
+
+    def add(self, pair: Pair) -> None:
+        """Count a pair, and keep it as an example unless there are enough."""
+        self.count += 1
+        if len(self.examples) < MAX_EXAMPLES:
+            self.examples.append(pair.excerpt())
 
 
 class _Survey:
@@ -140,53 +200,76 @@ class _Survey:
     """
 
     def __init__(self, corpora: Corpus | list[Corpus], held_out: AbstractSet[str]) -> None:
-        self._corpora, self._held_out = corpora, held_out
-        self.count = self.distinct = 0
-        """Pairs, and those without blank sides, each counted once."""
+        self._corpora = corpora
+        self._held_out = held_out
+        self.count = 0
+        """Number of all pairs."""
+        self.blank = _FaultyPairs()
+        self.repeated = _FaultyPairs()
+        self.overlap = _FaultyPairs()
+        """The distinct pairs whose source is held out."""
         self.unequal = ""
         """How long the files are, if their lengths differ."""
-        self.leaked = 0
-        """Number of the distinct pairs whose source is held out."""
-        self.faults: Counter[str] = Counter()
         self.features: list[NDArray[Any]] = []
         """For each chunk of n pairs, the (2, n) features of their sides."""
-        self.examples: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
-        """The first pairs with each fault, in the form of `Pair.excerpt`."""
+
+    @property
+    def distinct(self) -> int:
+        """Number of pairs without blank sides, each counted once."""
+        return self.count - self.blank.count - self.repeated.count
 
     def __iter__(self) -> Iterator[Pair]:
+        """Yield every pair; all attributes are complete after the last pair."""
         seen: set[int] = set()
         for chunk in chunks(self._read()):
-            sides = [pair.source for pair in chunk], [pair.target for pair in chunk]
-            self.features.append(np.stack([*map(line_features, sides)]))
+            source_features = line_features([pair.source for pair in chunk])
+            target_features = line_features([pair.target for pair in chunk])
+            self.features.append(np.stack([source_features, target_features]))
             for pair in chunk:
-                key = hash_of(pair)
-                if pair.blank or key in seen:
-                    fault = "blank" if pair.blank else "repeated"
-                    self.faults[fault] += 1
-                    self._show(fault, pair)
-                elif self._held_out and normalised(pair.source) in self._held_out:
-                    self.leaked += 1
-                    self._show("overlap", pair)
-                seen.add(key)
+                self._count_faults(pair, seen)
             self.count += len(chunk)
-            self.distinct = self.count - self.faults.total()
             yield from chunk
 
-    def _show(self, fault: str, pair: Pair) -> None:
-        """Keep the pair as an example, unless there are enough."""
-        if len(self.examples[fault]) < MAX_EXAMPLES:
-            self.examples[fault].append(pair.excerpt())
+    def _count_faults(self, pair: Pair, seen: set[int]) -> None:
+        """Count the pair if it has a fault; `seen`: hashes of earlier pairs, to which it adds."""
+        key = hash_of(pair)
+        if pair.blank:
+            self.blank.add(pair)
+        elif key in seen:
+            self.repeated.add(pair)
+        elif self._held_out and normalised(pair.source) in self._held_out:
+            self.overlap.add(pair)
+        seen.add(key)
 
-    def findings(self) -> Iterator[Finding]:
-        """Yield the findings about all pairs."""
-        blank, repeated, examples = self.faults["blank"], self.faults["repeated"], self.examples
-        status: Status = "failed" if 2 * blank > self.count else "warned" if blank else "passed"
-        texts = "a side is empty", "always dropped"
-        yield Finding("blank", status, blank, self.count, *texts, examples=examples["blank"])
-        texts = "the same pair again, which would weigh more", "keep the first of each"
-        setting, status = "batching.deduplicate: true", "warned" if repeated else "passed"
-        pairs, shown = self.count - blank, examples["repeated"]
-        yield Finding("repeated pairs", status, repeated, pairs, *texts, setting, examples=shown)
+    def blank_finding(self) -> Finding:
+        """Return the finding about pairs with a blank side."""
+        status: Status = "passed"
+        if self.blank.count:
+            status = "warned"
+        if 2 * self.blank.count > self.count:
+            status = "failed"
+        return Finding(
+            name="blank",
+            status=status,
+            count=self.blank.count,
+            checked=self.count,
+            meaning="a side is empty",
+            advice="always dropped",
+            examples=self.blank.examples,
+        )
+
+    def repeated_finding(self, *, is_training: bool) -> Finding:
+        """Return the finding about pairs that occur several times."""
+        return Finding(
+            name="repeated pairs",
+            status="warned" if self.repeated.count else "passed",
+            count=self.repeated.count,
+            checked=self.count - self.blank.count,
+            meaning="the same pair again, which would weigh more",
+            advice="keep the first of each",
+            setting="batching.deduplicate: true" if is_training else None,
+            examples=self.repeated.examples,
+        )
 
     def _read(self) -> Iterator[Pair]:
         try:
@@ -195,45 +278,78 @@ class _Survey:
             self.unequal = error.lengths
 
 
-def _rules(languages: Languages, *, has_held_out: bool) -> list[Rule]:
-    """Return the rules that apply."""
-    is_one_language = None not in languages and len(set(map(language_code, languages))) == 1
-    skipped = ["copied"] * is_one_language + ["overlap"] * (not has_held_out)
-    return [rule for rule in (*REPORT_RULES, *RULES) if rule.name not in skipped]
+def _applicable_rules(languages: Languages, *, has_held_out: bool) -> list[Rule]:
+    """Return the rules of `batching.drop` that apply to the corpus."""
+    source, target = languages
+    are_declared = source is not None and target is not None
+    skipped: set[str] = set()
+    if are_declared and language_code(source) == language_code(target):
+        skipped.add("copied")
+    if not has_held_out:
+        skipped.add("overlap")
+    return [rule for rule in RULES if rule.name not in skipped]
 
 
-def _apply(rule: Rule, statistics: CorpusStatistics, survey: _Survey) -> Finding:
+def _apply(rule: Rule, statistics: CorpusStatistics) -> Finding:
     """Apply a rule to the sample; the slow rule `language` only to the start of the sample."""
-    if rule.name == "overlap":
-        count, checked = survey.leaked, survey.distinct
-        examples = survey.examples["overlap"]
-    else:
-        pairs = statistics.sample[: IDENTIFIED_PAIRS if rule.name == "language" else None]
-        faulty = [pair for pair in pairs if rule.check(pair, statistics)]
-        count, checked = len(faulty), len(pairs)
-        examples = [pair.excerpt() for pair in faulty[:MAX_EXAMPLES]]
-    status: Status = "warned" if count > rule.min_share * checked else "passed"
-    if count > rule.max_share * checked:
+    pairs: Sequence[Pair] = statistics.sample
+    if rule.name == "language":
+        pairs = pairs[:IDENTIFIED_PAIRS]
+    faulty = _FaultyPairs()
+    for pair in pairs:
+        if rule.check(pair, statistics):
+            faulty.add(pair)
+    return _finding_of(rule, faulty, checked=len(pairs))
+
+
+def _finding_of(rule: Rule, faulty: _FaultyPairs, checked: int) -> Finding:
+    """Return the finding about the pairs that break a rule, without a setting."""
+    status: Status = "passed"
+    if faulty.count > rule.min_share * checked:
+        status = "warned"
+    if faulty.count > rule.max_share * checked:
         status = "failed"
-    setting = f"batching.drop: [{rule.name}]" if rule.name in DROP_RULES else None
-    texts = rule.meaning, rule.advice, setting
-    return Finding(rule.name, status, count, checked, *texts, examples=examples)
+    return Finding(
+        name=rule.name,
+        status=status,
+        count=faulty.count,
+        checked=checked,
+        meaning=rule.meaning,
+        advice=rule.advice,
+        examples=faulty.examples,
+    )
 
 
-def _find_places(corpora: Corpus | list[Corpus], rows: set[int]) -> list[str]:
-    """Return file and line of each pair of `rows`; rows are numbered from 0."""
-    pairs = islice(read_pairs(corpora), max(rows) + 1) if rows else ()
+def _check_misalignment(survey: _Survey, corpora: Corpus | list[Corpus]) -> Finding:
+    """Check with the features of all lines; read the corpora again to name the lines."""
+    source, target = np.concatenate(survey.features, axis=1)
+    passages = find_passages(source, target)
+    # The longer side: a sentence in Chinese has as few characters as an entry of a dictionary.
+    median_length = max(np.median(source["length"]), np.median(target["length"]))
+    places = _find_places(corpora, passages)
+    return check_alignment(passages, places, float(median_length))
+
+
+def _find_places(corpora: Corpus | list[Corpus], passages: Iterable[Passage]) -> list[str]:
+    """Return file and line of the first pair of each misaligned passage."""
+    rows = {passage.first for passage in passages if passage.shift != 0}
+    if not rows:
+        return []
+    pairs = islice(read_pairs(corpora), max(rows) + 1)
     return [pair.where for row, pair in enumerate(pairs) if row in rows]
 
 
-def _recommended(findings: list[Finding], languages: Languages) -> list[DropRule]:
+def _recommended(findings: Mapping[str, Finding], languages: Languages) -> list[DropRule]:
     """Return the rules that few enough pairs break.
 
     Leave out `language` if a declared language cannot be identified: `mtkit batch` does not know
     the declaration, and would identify a related language instead.
     """
-    shares = {rule.name: rule.recommended_share for rule in RULES}
+    few: set[str] = set()
+    for rule in RULES:
+        finding = findings.get(rule.name)
+        if finding is not None and 0 < finding.count <= rule.recommended_share * finding.checked:
+            few.add(rule.name)
     if not all(code is None or is_supported(code) for code in languages):
-        shares["language"] = 0.0
-    few = {it.name for it in findings if 0 < it.count <= shares.get(it.name, 0.0) * it.checked}
+        few.discard("language")
     return [name for name in DROP_RULES if name in few]

@@ -1,77 +1,92 @@
 """Recognise the columns of a table, and whether its first row is a header, from a sample of rows.
 
-A header has names of languages or sides, a word above numbers, or up to 3 words above sentences.
+A header has names of languages or sides, or a word above numbers. Any other first row is a pair.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from unicodedata import category
 
 from mtkit.config.language_codes import language_code, language_names
 
 SIDES = ("source", "target", "src", "tgt", "trg", "text", "translation", "original", "reference")
 """Words that name a column of text; names of languages do so, too."""
-MIN_SENTENCES, MIN_SENTENCES_SHARE = 3, 0.8
-"""How many rows must follow a header of other words, and which share must be sentences."""
+MIN_LABEL_ROWS, ROWS_PER_LABEL = 3, 10
+"""A column is one of labels if it has at least so many rows, and each label so many on average."""
 
 SampleRows = Sequence[Sequence[str]]
 """Rows of cells; blank rows are left out."""
 
 _CODE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,4})*")
-_IDENTIFIER = re.compile(r"[!-/:-~]*\d[!-~]*")
+_WORD = re.compile(r"[^\W\d_]+")
+_IDENTIFIER = re.compile(r"[!-/:-~]*\d[!-~]*")  # printable ASCII with a digit, such as s12-a
 _BRACKETS = re.compile(r"\([^()]*\)")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}\b[\s\w:.+-]{0,30}")
 
 
 def find_texts(rows: SampleRows) -> list[int]:
     """Return the columns, from 0, that hold text rather than numbers, identifiers or labels."""
-    return [at for at in range(len(rows[0]) if rows else 0) if _is_text(_below(rows, at))]
+    if not rows:
+        return []
+    columns = range(len(rows[0]))
+    return [column for column in columns if _is_text(_cells_below(rows, column))]
 
 
 def has_header(rows: SampleRows, columns: Iterable[int]) -> bool:
     """Return whether the first row is a header; `columns`: the columns of source and target."""
-    first = dict(enumerate(cell.strip() for cell in rows[0])) if rows else {}
-    others = [(first[at], _below(rows, at)) for at in first.keys() - find_texts(rows)]
-    read = [(first.get(at, ""), _below(rows, at)) for at in columns]
-    return (
-        all(is_column_name(cell) for cell, _ in read)
-        or any(below and not re.search(r"\d", cell) and cell not in below for cell, below in others)
-        or all(_is_title(cell, below) for cell, below in read)
-    )
+    if not rows:
+        return False
+    header = [cell.strip() for cell in rows[0]]
+    names = [header[column] if column < len(header) else "" for column in columns]
+    if all(is_column_name(name) for name in names):
+        return True
+    texts = find_texts(rows)
+    for column, cell in enumerate(header):
+        if column not in texts and _is_above_numbers(cell, _cells_below(rows, column)):
+            return True
+    return False
 
 
 def is_column_name(cell: str) -> bool:
     """Return whether a cell is a language code such as pt-BR, or words such as "English text"."""
     name = _BRACKETS.sub("", cell).strip().lower()
-    words, languages = re.findall(r"[^\W\d_]+", name), language_names()
-    if _CODE.fullmatch(name) and language_code(name) in languages:
+    if _CODE.fullmatch(name) and language_code(name) in language_names():
         return True
-    return bool(words) and all(it in SIDES or (len(it) > 3 and it in languages) for it in words)
+    words = _WORD.findall(name)
+    return bool(words) and all(_names_text(word) for word in words)
 
 
-def _below(rows: SampleRows, at: int) -> list[str]:
-    """Return the cells of column `at` below the first row; leave out blank cells."""
-    return [row[at].strip() for row in rows[1:] if at < len(row) and row[at].strip()]
+def _names_text(word: str) -> bool:
+    """Return whether a word is the name of a language or a side."""
+    # Short words are left out, because many are also codes: "is" is Icelandic, "no" Norwegian.
+    return word in SIDES or (len(word) > 3 and word in language_names())
+
+
+def _is_above_numbers(cell: str, below: list[str]) -> bool:
+    """Return whether a cell names a column of numbers, dates, identifiers or labels."""
+    has_digits = re.search(r"\d", cell) is not None
+    return bool(below) and not has_digits and cell not in below
+
+
+def _cells_below(rows: SampleRows, column: int) -> list[str]:
+    """Return the cells of a column below the first row; leave out blank cells."""
+    cells: list[str] = []
+    for row in rows[1:]:
+        if column < len(row) and row[column].strip():
+            cells.append(row[column].strip())
+    return cells
 
 
 def _is_text(cells: list[str]) -> bool:
     """Return whether cells are text: not numbers, dates, identifiers, or a few repeated labels."""
+    if len(cells) == 1:  # one cell says nothing about its column
+        return True
+    has_letters = any(map(str.isalpha, "".join(cells)))
+    if not has_letters or all(map(_DATE.fullmatch, cells)):
+        return False
     distinct = len(set(cells))
-    is_number = not any(map(str.isalpha, "".join(cells))) or all(map(_DATE.fullmatch, cells))
-    is_identifier = all(map(_IDENTIFIER.fullmatch, cells)) and distinct == len(cells)
-    is_label = len(cells) > 2 and distinct <= max(1, len(cells) // 10)
-    return len(cells) == 1 or not (is_number or is_identifier or is_label)
-
-
-def _is_title(cell: str, below: list[str]) -> bool:
-    """Return whether a cell has up to three words, and the cells below it are sentences."""
-    name = _BRACKETS.sub("", cell).strip()
-    words = len(name.split())
-    sentences = sum(
-        len(text.split()) > 2 * words or category(text[-1])[0] == "P" or len(text) > 3 * len(name)
-        for text in below
-    )
-    is_short = words in (1, 2, 3) and category(name[-1])[0] != "P"
-    return is_short and sentences >= max(MIN_SENTENCES, MIN_SENTENCES_SHARE * len(below))
+    if distinct == len(cells) and all(map(_IDENTIFIER.fullmatch, cells)):
+        return False
+    max_labels = max(1, len(cells) // ROWS_PER_LABEL)
+    return len(cells) < MIN_LABEL_ROWS or distinct > max_labels

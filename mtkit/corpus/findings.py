@@ -16,8 +16,10 @@ MAX_COPIED = 0.5
 """If a larger share of lines has equal sides, both files are taken to be in one language."""
 MAX_MISALIGNED = 0.05
 """Largest share of misaligned lines with which a corpus can pass."""
-MIN_UNRELATED_LINES, MIN_TELLING_LENGTH = 5_000, 20
-"""Fewest lines, and median characters, with which unrelated files fail; a dictionary has less."""
+MIN_UNRELATED_LINES = 5_000
+"""Fewest lines with which unrelated files fail; in fewer lines the result is not reliable."""
+MIN_TELLING_LENGTH = 20
+"""Smallest median length, in characters, with which they fail; a dictionary has shorter lines."""
 
 
 @dataclass(frozen=True)
@@ -43,20 +45,35 @@ class Finding:
 def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
     """Fail a corpus with fewer distinct pairs than the first bound; warn below the second bound."""
     needed, enough = min_pairs
+    status: Status = "passed"
+    if pairs < enough:
+        status = "warned" if pairs >= needed else "failed"
     note = f"{pairs:,} distinct pairs; {needed:,} are needed, {enough:,} recommended"
-    name, meaning = "few pairs", "the corpus is small"
-    if pairs >= enough:
-        return Finding(name, "passed", 0, 1, meaning, "add pairs")
-    status: Status = "failed" if pairs < needed else "warned"
-    return Finding(name, status, 1, 1, meaning, "add pairs", note=note)
+    return Finding(
+        name="few pairs",
+        status=status,
+        count=int(status != "passed"),
+        checked=1,
+        meaning="the corpus is small",
+        advice="add pairs",
+        note="" if status == "passed" else note,
+    )
 
 
 def check_files(note: str) -> Finding:
-    """Fail unless `note` is empty; it describes files of different lengths."""
-    meaning = "lines are missing"
-    advice = "make the files equally long; if lines are shifted, `misalignment` names the first"
-    status: Status = "failed" if note else "passed"
-    return Finding("unequal files", status, int(bool(note)), 1, meaning, advice, note=note)
+    """Return the finding about files of unequal length.
+
+    `note`: how long the files are; empty if they are equally long, which passes.
+    """
+    return Finding(
+        name="unequal files",
+        status="failed" if note else "passed",
+        count=int(bool(note)),
+        checked=1,
+        meaning="lines are missing",
+        advice="make the files equally long; if lines are shifted, `misalignment` names the first",
+        note=note,
+    )
 
 
 def check_alignment(
@@ -68,27 +85,44 @@ def check_alignment(
     `places`: file and line of each misaligned passage; `median_length`: length of the longer side.
     """
     lines = sum(passage.count for passage in passages)
-    moved = [passage for passage in passages if passage.shift != 0]
-    count, note = sum(passage.count for passage in moved), "; ".join(map(_describe, moved, places))
-    is_failed = count > MAX_MISALIGNED * lines or bool(passages[-1].shift)
-    status: Status = "failed" if is_failed else "warned" if count else "passed"
-    is_unrelated = moved == passages and passages[0].shift is None
+    misaligned = [passage for passage in passages if passage.shift != 0]
+    count = sum(passage.count for passage in misaligned)
+    note = "; ".join(map(_describe, misaligned, places))
+    is_shifted_at_end = passages[-1].shift not in (0, None)
+
+    status: Status = "passed"
+    if count:
+        status = "warned"
+    if count > MAX_MISALIGNED * lines or is_shifted_at_end:
+        status = "failed"
+
+    are_unrelated = misaligned == passages and passages[0].shift is None
+    is_short = lines < MIN_UNRELATED_LINES or median_length < MIN_TELLING_LENGTH
     if lines < MIN_LINES:
         note = f"not checked: fewer than {MIN_LINES} pairs"
-    elif is_unrelated and (lines < MIN_UNRELATED_LINES or median_length < MIN_TELLING_LENGTH):
-        status, count = "warned", 0
+    elif are_unrelated and is_short:
+        status = "warned"
+        count = 0
         note = "not certain, because the sides have too little in common; compare some lines"
-    meaning = "a target translates another line than its source"
-    advice = "a line was lost or added; correct the files there"
-    return Finding("misalignment", status, count, lines, meaning, advice, note=note)
+    return Finding(
+        name="misalignment",
+        status=status,
+        count=count,
+        checked=lines,
+        meaning="a target translates another line than its source",
+        advice="a line was lost or added; correct the files there",
+        note=note,
+    )
 
 
 def _describe(passage: Passage, place: str) -> str:
+    """Say where a misaligned passage is, and where its translations are."""
     where = f"about {place}, for {plural(passage.count, 'line')}"
     if passage.shift is None:
         return f"{where}, no target nearby translates these sources"
-    lines = plural(abs(passage.shift), "line")
-    return f"{where}, the targets seem to be {lines} {'earlier' if passage.shift < 0 else 'later'}"
+    distance = plural(abs(passage.shift), "line")
+    direction = "earlier" if passage.shift < 0 else "later"
+    return f"{where}, the targets seem to be {distance} {direction}"
 
 
 def check_languages(statistics: CorpusStatistics, declared: Languages) -> Finding:
@@ -96,27 +130,56 @@ def check_languages(statistics: CorpusStatistics, declared: Languages) -> Findin
 
     If both languages are declared, they may be the same, as for two spellings of one language.
     """
-    pairs, copied = len(statistics.sample), sum(it.source == it.target for it in statistics.sample)
-    source, target = statistics.source, statistics.target
-    failures, warnings = list[str](), list[str]()
-    if copied > MAX_COPIED * pairs if None in declared else 0 < copied == pairs:
-        failures.append(f"{copied:,} of {pairs:,} lines are the same on both sides")
-    elif None in declared and source.language is not None and source.language == target.language:
-        failures.append(f"both sides are {source.language}")
-    sides = ("source", source, *declared), ("target", target, *declared[::-1])
-    for name, side, code, other in sides:
-        contradiction = _contradiction(side, code, other)
-        if contradiction != "passed":
-            notes = failures if contradiction == "failed" else warnings
-            notes.append(f"{name} is {_likely(side)}, not {code}")
+    failures: list[str] = []
+    warnings: list[str] = []
+    equal_sides = _describe_equal_sides(statistics, declared)
+    if equal_sides:
+        failures.append(equal_sides)
+    declared_source, declared_target = declared
+    for name, side, code, other_code in (
+        ("source", statistics.source, declared_source, declared_target),
+        ("target", statistics.target, declared_target, declared_source),
+    ):
+        contradiction = _contradiction(side, code, other_code)
+        if contradiction == "failed":
+            failures.append(f"{name} is {_describe_language(side)}, not {code}")
+        elif contradiction == "warned":
+            warnings.append(f"{name} is {_describe_language(side)}, not {code}")
         elif code is None and side.share <= CERTAINTY:
-            warnings.append(f"{name} is not certain: {_likely(side)}")
+            warnings.append(f"{name} is not certain: {_describe_language(side)}")
+
+    status: Status = "passed"
+    if warnings:
+        status = "warned"
+    if failures:
+        status = "failed"
     note = "; ".join(failures + warnings)
     if note and None in declared:
         note += "; if this is right, declare both, such as --languages en ko"
-    status: Status = "failed" if failures else "warned" if warnings else "passed"
-    meaning, advice = "languages are not as expected", "are these the right files?"
-    return Finding("languages", status, int(bool(note)), 1, meaning, advice, note=note)
+    return Finding(
+        name="languages",
+        status=status,
+        count=int(bool(note)),
+        checked=1,
+        meaning="languages are not as expected",
+        advice="are these the right files?",
+        note=note,
+    )
+
+
+def _describe_equal_sides(statistics: CorpusStatistics, declared: Languages) -> str:
+    """Say if both sides seem to be the same file, or in one language; empty if not."""
+    pairs = len(statistics.sample)
+    copied = sum(pair.source == pair.target for pair in statistics.sample)
+    are_declared = None not in declared
+    # Declared spellings of one language, such as en-GB and en-US, may share most of their lines.
+    is_copy = (0 < copied == pairs) if are_declared else (copied > MAX_COPIED * pairs)
+    if is_copy:
+        return f"{copied:,} of {pairs:,} lines are the same on both sides"
+    source, target = statistics.source.language, statistics.target.language
+    if not are_declared and source is not None and source == target:
+        return f"both sides are {source}"
+    return ""
 
 
 def _contradiction(side: SideStatistics, declared: str | None, other: str | None) -> Status:
@@ -126,16 +189,19 @@ def _contradiction(side: SideStatistics, declared: str | None, other: str | None
     declared language, a third language is not reported.
     """
     likely = side.likely_language
-    if declared is None or likely in (None, langid_code(declared)):
+    if declared is None or likely is None or likely == langid_code(declared):
         return "passed"
-    is_swapped, is_known = likely == langid_code(other or ""), is_supported(declared)
+    is_swapped = likely == langid_code(other or "")
+    is_known = is_supported(declared)
     if is_swapped and is_known and side.language is not None:
         return "failed"
+    # A related language is about as frequent as the declared one.
     is_rare = 2 * side.votes[langid_code(declared)] < side.votes[likely]
     return "warned" if is_rare and (is_known or is_swapped) else "passed"
 
 
-def _likely(side: SideStatistics) -> str:
+def _describe_language(side: SideStatistics) -> str:
+    """Say in which language a side seems to be."""
     if side.likely_language is None:
         return "unknown, as too few lines are long enough"
     return f"{side.likely_language} in {side.share:.0%} of lines"

@@ -21,8 +21,12 @@ from mtkit.corpus.text import compose, is_presplit
 
 MAX_DEVIATIONS = 4.5
 """Standard deviations that a length ratio may differ from the median."""
-MIN_LETTERS, MIN_LETTERS_SHARE, MIN_USUAL_SHARE = 5, 0.3, 0.1
-"""Of 5 or more characters this share must be letters, and of these this share in usual scripts."""
+MIN_LETTERS = 5
+"""Shares of letters and scripts are tested in text of at least so many characters or letters."""
+MIN_LETTERS_SHARE = 0.3
+"""Smallest share of letters among the visible characters."""
+MIN_USUAL_SHARE = 0.1
+"""Smallest share of letters in the usual scripts of the side."""
 MIN_COPIED_LETTERS = 10
 """Fewest letters of a copied line; a shorter line may be a name."""
 MAX_LOOP = 30
@@ -87,8 +91,8 @@ def _have_other_numbers(pair: Pair, _: CorpusStatistics) -> bool:
     If only one side has an extra number, the other side may spell it in words. The order of digits,
     separators and zeros are ignored; years and small or round numbers are not compared.
     """
-    ours, theirs = _numbers(pair.source), _numbers(pair.target)
-    return _has_other_number(ours, theirs) and _has_other_number(theirs, ours)
+    source, target = _numbers(pair.source), _numbers(pair.target)
+    return _has_other_number(source, target) and _has_other_number(target, source)
 
 
 def _numbers(text: str) -> list[str]:
@@ -100,32 +104,44 @@ def _numbers(text: str) -> list[str]:
 
 
 def _has_other_number(numbers: list[str], others: list[str]) -> bool:
-    digits = "".join(others)
+    """Return whether a number that is compared does not occur among the digits of the others."""
+    digits = "".join(others)  # without separators: 1,000,000 is three groups
     return any(
-        len(core := number.strip("0")) > 1
-        and not (len(number) < 5 and (int(number) <= MAX_COUNTED or int(number) in YEARS))
-        and core not in digits
+        _is_compared(number) and number.strip("0") not in digits
         for number in islice(numbers, MAX_NUMBERS)
     )
 
 
+def _is_compared(number: str) -> bool:
+    """Return whether a translation must have the number, too."""
+    if len(number.strip("0")) <= 1:  # round numbers, such as 5 and 500, are often words
+        return False
+    is_long = len(number) >= 5  # more digits than a year; `int` is slow for thousands of them
+    return is_long or not (int(number) <= MAX_COUNTED or int(number) in YEARS)
+
+
 def _has_few_letters(text: str, _: SideStatistics) -> bool:
     visible = len("".join(text.split()))
-    return visible >= MIN_LETTERS and sum(map(str.isalpha, text)) < MIN_LETTERS_SHARE * visible
+    letters = sum(map(str.isalpha, text))
+    return visible >= MIN_LETTERS and letters < MIN_LETTERS_SHARE * visible
 
 
 def _has_markup(text: str, _: SideStatistics) -> bool:
-    if not _MAY_BE_MARKUP.search(text):
+    if not _MAY_BE_MARKUP.search(text):  # most lines; much faster than the patterns below
         return False
-    is_tagged = _MARKUP.search(text) is not None
-    return is_tagged or any(unescape(entity) != entity for entity in _ENTITY.findall(text))
+    if _MARKUP.search(text):
+        return True
+    # `unescape` knows the names of all entities, and leaves text such as "&b;" as it is.
+    return any(unescape(entity) != entity for entity in _ENTITY.findall(text))
 
 
 def _is_misencoded(text: str, _: SideStatistics) -> bool:
     if text.isascii() and text.isprintable():
         return False
-    if _DAMAGED.search(text) or not _MAY_BE_MOJIBAKE.search(text):
-        return _DAMAGED.search(text) is not None
+    if _DAMAGED.search(text):
+        return True
+    if not _MAY_BE_MOJIBAKE.search(text):  # importing and calling ftfy takes longer
+        return False
     from ftfy.badness import is_bad
 
     return bool(is_bad(text))
@@ -135,8 +151,9 @@ def _is_in_other_script(text: str, side: SideStatistics) -> bool:
     if text.isascii() and "LATIN" in side.scripts:
         return False
     counts = count_scripts(text)
-    letters, usual = counts.total(), sum(counts[script] for script in side.scripts)
-    return letters >= MIN_LETTERS and usual < MIN_USUAL_SHARE * letters
+    letters = counts.total()
+    usual_letters = sum(counts[script] for script in side.scripts)
+    return letters >= MIN_LETTERS and usual_letters < MIN_USUAL_SHARE * letters
 
 
 def _is_in_other_language(text: str, side: SideStatistics) -> bool:
@@ -147,27 +164,32 @@ def _has_repetition(pair: Pair, _: CorpusStatistics) -> bool:
     """Return whether one side repeats a phrase over and over, and the other repeats nothing."""
     source, target = _units(pair.source), _units(pair.target)
     source_loops = _has_loop(source)
-    if source_loops == _has_loop(target):
+    target_loops = _has_loop(target)
+    if source_loops == target_loops:
         return False
-    other = target if source_loops else source
-    return not any(unit == following for unit, following in pairwise(other))
+    other_side = target if source_loops else source
+    return not any(unit == following for unit, following in pairwise(other_side))
 
 
 def _units(text: str) -> list[str]:
     """Return the words without punctuation; of text without spaces, return the characters."""
     text = text[:MAX_LOOPED_TEXT]
     units = text.casefold().split()
-    if 10 * len(units) < len(text):
+    if 10 * len(units) < len(text):  # longer than words: the script has no spaces
         units = _MARKED_LETTER.findall(text)
     return [unit.strip(",.!?;:") for unit in units]
 
 
 def _has_loop(units: list[str]) -> bool:
     """Return whether a phrase occurs three times in a row, or a single unit four times."""
-    if len(units) - len(set(units)) < 2:
+    repeated_units = len(units) - len(set(units))
+    if repeated_units < 2:  # most lines; a loop repeats at least two units
         return False
-    for length in range(1, min(len(units) // 3, MAX_LOOP) + 1):
-        needed, run = max(2 * length, 3), 0
+    longest = min(len(units) // 3, MAX_LOOP)
+    for length in range(1, longest + 1):
+        # A phrase occurs three times where 2 * length units in a row equal the unit `length` later.
+        needed = max(2 * length, 3)
+        run = 0
         for unit, later in zip(units, units[length:], strict=False):
             run = run + 1 if unit == later else 0
             if run == needed:
@@ -176,10 +198,12 @@ def _has_loop(units: list[str]) -> bool:
 
 
 def _is_copied(pair: Pair, _: CorpusStatistics) -> bool:
-    source, target = (
-        "".join(filter(str.isalpha, text.casefold())) for text in (pair.source, pair.target)
-    )
+    source, target = _letters(pair.source), _letters(pair.target)
     return source == target and len(source) >= MIN_COPIED_LETTERS
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalpha, text.casefold()))
 
 
 def _is_held_out(pair: Pair, statistics: CorpusStatistics) -> bool:
@@ -200,8 +224,10 @@ class _WordCharacters(dict[int, int]):
 
     def __missing__(self, code: int) -> int:
         character = chr(code)
-        is_mark = unicodedata.category(character)[0] == "M" and not 0xFE00 <= code <= 0xFE0F
-        self[code] = code if character.isalnum() or character == "_" or is_mark else ord(" ")
+        is_variation_selector = 0xFE00 <= code <= 0xFE0F
+        is_mark = unicodedata.category(character)[0] == "M" and not is_variation_selector
+        belongs_to_word = character.isalnum() or character == "_" or is_mark
+        self[code] = code if belongs_to_word else ord(" ")
         return self[code]
 
 
@@ -209,46 +235,103 @@ _WORD_CHARACTERS = _WordCharacters()
 
 
 RULES = (
-    Rule("uneven", "one side is too long", "a part is missing, or another sentence", _is_uneven),
-    Rule("glued", "over 50 letters in a word", "restore spaces", _either_side(_has_glued_words)),
-    Rule("numbers", "different numbers", "look at them", _have_other_numbers, 0.0),
-    Rule("letters", "few letters", "a list of numbers or symbols", _either_side(_has_few_letters)),
-    Rule("markup", "tags or entities", "strip them", _either_side(_has_markup), max_share=1.0),
-    Rule("mojibake", "wrong encoding", "convert the file again", _either_side(_is_misencoded)),
-    Rule("script", "unexpected alphabet", "check the files", _either_side(_is_in_other_script)),
-    Rule("language", "wrong language", "drop them", _either_side(_is_in_other_language), 0.5),
-    Rule("repetition", "words repeated over and over", "often a machine's work", _has_repetition),
-    Rule("copied", "not translated", "source and target have the same letters", _is_copied),
-    Rule("overlap", "also in the validation or test set", "scores would be too good", _is_held_out),
+    Rule(
+        name="uneven",
+        meaning="one side is too long",
+        advice="a part is missing, or another sentence",
+        check=_is_uneven,
+    ),
+    Rule(
+        name="glued",
+        meaning="over 50 letters in a word",
+        advice="restore spaces",
+        check=_either_side(_has_glued_words),
+    ),
+    Rule(
+        name="numbers",
+        meaning="different numbers",
+        advice="look at them",
+        check=_have_other_numbers,
+        recommended_share=0.0,  # such pairs cost nothing measurable
+    ),
+    Rule(
+        name="letters",
+        meaning="few letters",
+        advice="a list of numbers or symbols",
+        check=_either_side(_has_few_letters),
+    ),
+    Rule(
+        name="markup",
+        meaning="tags or entities",
+        advice="strip them",
+        check=_either_side(_has_markup),
+        max_share=1.0,  # a corpus of documentation may have tags everywhere
+    ),
+    Rule(
+        name="mojibake",
+        meaning="wrong encoding",
+        advice="convert the file again",
+        check=_either_side(_is_misencoded),
+    ),
+    Rule(
+        name="script",
+        meaning="unexpected alphabet",
+        advice="check the files",
+        check=_either_side(_is_in_other_script),
+    ),
+    Rule(
+        name="language",
+        meaning="wrong language",
+        advice="drop them",
+        check=_either_side(_is_in_other_language),
+        recommended_share=0.5,
+    ),
+    Rule(
+        name="repetition",
+        meaning="words repeated over and over",
+        advice="often a machine's work",
+        check=_has_repetition,
+    ),
+    Rule(
+        name="copied",
+        meaning="not translated",
+        advice="source and target have the same letters",
+        check=_is_copied,
+    ),
+    Rule(
+        name="overlap",
+        meaning="also in the validation or test set",
+        advice="scores would be too good",
+        check=_is_held_out,
+    ),
 )
 """All rules of `batching.drop`. The first rule that a pair breaks is given as the reason."""
 
-REPORT_RULES = (
-    Rule(
-        "invalid text",
-        "not UTF-8",
-        "convert the file",
-        _either_side(lambda text, _: "\ufffd" in text or "\0" in text),
-        max_share=0.1,
-    ),
-    Rule(
-        "already split",
-        "tokenised, or split into subwords",
-        "use the text before that, as mtkit splits text itself",
-        _either_side(lambda text, _: is_presplit(text)),
-        max_share=1.0,
-        min_share=0.05,
-    ),
+INVALID_TEXT = Rule(
+    name="invalid text",
+    meaning="not UTF-8",
+    advice="convert the file",
+    check=_either_side(lambda text, _: "\ufffd" in text or "\0" in text),
+    max_share=0.1,
 )
-"""Rules that `mtkit check` reports, but that `batching.drop` does not have."""
+"""A rule that only `mtkit check` has, because the file should be repaired."""
+ALREADY_SPLIT = Rule(
+    name="already split",
+    meaning="tokenised, or split into subwords",
+    advice="use the text before that, as mtkit splits text itself",
+    check=_either_side(lambda text, _: is_presplit(text)),
+    max_share=1.0,
+    min_share=0.05,
+)
+"""A rule that only `mtkit check` has, because all text of such a corpus is split."""
 
 
 class PairFilter:
     """Finds pairs that break the given rules."""
 
     def __init__(self, names: Iterable[str], statistics: CorpusStatistics) -> None:
-        chosen = set(names)
-        self._rules = [rule for rule in RULES if rule.name in chosen]
+        chosen_names = set(names)
+        self._rules = [rule for rule in RULES if rule.name in chosen_names]
         self._statistics = statistics
 
     def broken_rule(self, pair: Pair) -> str | None:
@@ -261,4 +344,7 @@ class PairFilter:
 
 def held_out_sources(corpora: Iterable[Corpus]) -> frozenset[str]:
     """Return the normalised sources of the validation and test sets, for the rule `overlap`."""
-    return frozenset(normalised(pair.source) for one in corpora for pair in read_pairs(one))
+    sources: set[str] = set()
+    for corpus in corpora:
+        sources.update(normalised(pair.source) for pair in read_pairs(corpus))
+    return frozenset(sources)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -45,10 +45,12 @@ def check(
         UserError: a corpus cannot be read; or, after the report, a check failed.
     """
     reports = {name: check_part(name, corpora, languages) for name in corpora}
-    record = {name: _record(report) for name, report in reports.items()}
+    records = {name: _record(report) for name, report in reports.items()}
     lines = _lines(reports, settings or BatchingSettings())
-    show(record, lambda _: lines, as_json=as_json)
-    failed = [f"{it.name} ({name})" for name, report in reports.items() for it in report.failed]
+    show(records, lambda _: lines, as_json=as_json)
+    failed: list[str] = []
+    for name, report in reports.items():
+        failed += [f"{finding.name} ({name})" for finding in report.failed]
     if failed:
         raise UserError(
             f"these checks failed: {', '.join(failed)}; correct the corpus before training"
@@ -57,56 +59,89 @@ def check(
 
 def _record(report: CorpusReport) -> dict[str, Any]:
     """Return the report as JSON."""
-    record = vars(report) | {"findings": [asdict(finding) for finding in report.findings]}
-    statistics = record.pop("statistics")
-    for name in ("source", "target"):
-        side = getattr(statistics, name)
-        record[name] = {"language": side.language, "scripts": sorted(side.scripts)}
-    return {"failed": bool(report.failed), **record}
+    return {
+        "failed": bool(report.failed),
+        "pairs": report.pairs,
+        "distinct_pairs": report.distinct_pairs,
+        "findings": [asdict(finding) for finding in report.findings],
+        "drop": report.drop,
+        "source": _record_side(report.statistics.source),
+        "target": _record_side(report.statistics.target),
+    }
+
+
+def _record_side(side: SideStatistics) -> dict[str, Any]:
+    return {"language": side.language, "scripts": sorted(side.scripts)}
 
 
 def _lines(reports: Mapping[str, CorpusReport], settings: BatchingSettings) -> Iterator[str]:
+    """Yield the lines of the report for people."""
     for name, report in reports.items():
+        yield _title(name, report)
+        yield ""
         statistics = report.statistics
-        sampled, pairs = len(statistics.sample), plural(report.pairs, "pair")
-        is_all = sampled == report.distinct_pairs
-        yield f"{name}: {pairs}" + ("" if is_all else f"; rules are applied to {sampled:,} of them")
+        yield from table(
+            [
+                ["", "language", "script"],
+                _row("source", statistics.source),
+                _row("target", statistics.target),
+            ]
+        )
         yield ""
-        rows = _row("source", statistics.source), _row("target", statistics.target)
-        yield from table([["", "language", "script"], *rows])
-        yield ""
-        yield from _findings(report)
+        for status in STATUS_STYLES:
+            findings = [finding for finding in report.findings if finding.status == status]
+            yield from _describe_findings(status, findings)
         yield from _recommendation(report, settings)
     for note in NOTES:
         yield from wrap(note)
 
 
+def _title(name: str, report: CorpusReport) -> str:
+    title = f"{name}: {plural(report.pairs, 'pair')}"
+    sampled = len(report.statistics.sample)
+    if sampled != report.distinct_pairs:
+        title += f"; rules are applied to {sampled:,} of them"
+    return title
+
+
 def _row(name: str, side: SideStatistics) -> list[str]:
-    likely = side.likely_language
-    share = likely and f"{likely}, {side.share:.0%} of lines"
-    scripts = ", ".join(sorted(side.scripts)).title()
+    """Return the language and the scripts of a side as a row of a table."""
+    language = "too few long lines"
+    if side.likely_language is not None:
+        language = f"{side.likely_language}, {side.share:.0%} of lines"
     if side.declared and side.language is None:
-        share = f"{side.declared}, as declared"
-    return [name, share or "too few long lines", scripts or "no letters"]
+        language = f"{side.declared}, as declared"
+    scripts = ", ".join(sorted(side.scripts)).title()
+    return [name, language, scripts or "no letters"]
 
 
-def _findings(report: CorpusReport) -> Iterator[str]:
-    """Yield a paragraph for each finding; findings without details share one paragraph."""
-    for status in STATUS_STYLES:
-        findings = [finding for finding in report.findings if finding.status == status]
-        clean = [finding.name for finding in findings if not (finding.count or finding.note)]
-        paragraphs = [wrap(", ".join(clean), MARGIN)] if clean else []
-        paragraphs += [list(_paragraph(it)) for it in findings if it.name not in clean]
-        label = styled([(f"{status:{len(MARGIN)}}", STATUS_STYLES[status])])
-        for first, *rest in paragraphs:
-            yield from (first.replace(MARGIN, label, 1), *rest)
-        if findings:
-            yield ""
+def _describe_findings(status: Status, findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield a paragraph for each finding of a status; those without details share the first."""
+    if not findings:
+        return
+    paragraphs: list[list[str]] = []
+    without_details = [finding.name for finding in findings if not _has_details(finding)]
+    if without_details:
+        paragraphs.append(wrap(", ".join(without_details), MARGIN))
+    for finding in findings:
+        if _has_details(finding):
+            paragraphs.append(list(_describe_finding(finding)))
+    label = styled([(f"{status:{len(MARGIN)}}", STATUS_STYLES[status])])
+    for first, *others in paragraphs:
+        yield first.replace(MARGIN, label, 1)
+        yield from others
+    yield ""
 
 
-def _paragraph(finding: Finding) -> Iterator[str]:
-    of = plural(finding.checked, "pair")
-    count = f": {finding.count:,} of {of}" if finding.count and finding.checked > 1 else ""
+def _has_details(finding: Finding) -> bool:
+    return bool(finding.count or finding.note)
+
+
+def _describe_finding(finding: Finding) -> Iterator[str]:
+    """Yield the lines of a finding; the first begins with MARGIN, where the status will stand."""
+    count = ""
+    if finding.count and finding.checked > 1:
+        count = f": {finding.count:,} of {plural(finding.checked, 'pair')}"
     yield f"{MARGIN}{finding.name}{count}"
     if finding.note:
         yield from wrap(printable(finding.note), MARGIN)
@@ -116,16 +151,19 @@ def _paragraph(finding: Finding) -> Iterator[str]:
             yield from wrap(f"To drop these: {finding.setting}", MARGIN)
     for example in finding.examples:
         yield f"{MARGIN}  {example['where']}"
-        yield from (fitted(f"{MARGIN}    {printable(example[it])}") for it in ("source", "target"))
+        yield fitted(f"{MARGIN}    {printable(example['source'])}")
+        yield fitted(f"{MARGIN}    {printable(example['target'])}")
 
 
 def _recommendation(report: CorpusReport, settings: BatchingSettings) -> Iterator[str]:
-    repeated = report["repeated pairs"]
-    is_missing = repeated.count and repeated.setting and not settings.deduplicate
-    lines = ["  deduplicate: true"] if is_missing else []
-    if not set(report.drop) <= set(settings.drop):
-        rules = dict.fromkeys([*settings.drop, *report.drop])
-        lines.append(f"  drop: [{', '.join(rules)}]")
+    """Yield the settings that would drop faulty pairs, if `settings` lacks some of them."""
+    lines: list[str] = []
+    repeated = report.repeated
+    if repeated.count and repeated.setting and not settings.deduplicate:
+        lines.append("  deduplicate: true")
+    missing_rules = [rule for rule in report.drop if rule not in settings.drop]
+    if missing_rules:
+        lines.append(f"  drop: [{', '.join([*settings.drop, *missing_rules])}]")
     if lines:
         yield "Recommended settings (`mtkit init` uses them):"
         yield "  batching:"

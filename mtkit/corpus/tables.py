@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
-from functools import partial
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any
@@ -14,13 +14,16 @@ from typing import Any
 from mtkit.corpus.columns import SampleRows, find_texts, has_header, is_column_name
 from mtkit.corpus.files import OLD_LINE_ENDS, is_utf16, read_lines, tell_once
 from mtkit.errors import UserError
-from mtkit.report import say
+from mtkit.report import fitted, printable, say
 
 MAX_NAMED_COLUMNS = 20
 """Number of columns that an error lists at most."""
+MAX_SHOWN_CELLS = 40
+"""Width of the text of a first pair in a message, in terminal cells."""
 SAMPLE_ROWS = 100
 """Number of rows from which delimiter, header and columns are recognised."""
 DELIMITERS = "\t;,|"
+"""Delimiters of a .csv; of those that fit equally well, the first is taken."""
 
 Columns = tuple[str | int, str | int]
 Lines = Iterator[tuple[int, str]]
@@ -56,14 +59,22 @@ def find_columns(path: str) -> tuple[int, int]:
         raise UserError(f"{path}: give the keys of source and target with --columns S T")
     with closing(read_lines(path)) as lines:
         sample = islice(_rows(path, enumerate(lines, 1)), SAMPLE_ROWS)
-        rows = [cells for _, cells in sample if cells] or [[]]
+        rows = [cells for _, cells in sample if cells]
+    if not rows:
+        return 0, 1
+    first = rows[0]
     texts = find_texts(rows)
-    named = [at for at in texts if is_column_name(rows[0][at])]
-    if len(texts) > 2 and len(named) != 2 and has_header(rows, texts):
-        listed = ", ".join(rows[0][:MAX_NAMED_COLUMNS])
-        raise UserError(f"{path}: choose two of its columns with --columns S T: {listed}")
-    source, target = named if len(named) == 2 else texts[:2] if len(texts) > 1 else (0, 1)
-    if len(rows[0]) > 2:
+    named = [column for column in texts if is_column_name(first[column])]
+    if len(named) == 2:
+        source, target = named
+    elif len(texts) > 2 and has_header(rows, texts):
+        names = ", ".join(first[:MAX_NAMED_COLUMNS])
+        raise UserError(f"{path}: choose two of its columns with --columns S T: {names}")
+    elif len(texts) > 1:
+        source, target = texts[:2]
+    else:
+        source, target = 0, 1
+    if len(first) > 2:
         say(f"{path}: reading columns {source} and {target}, numbered from 0")
     return source, target
 
@@ -73,7 +84,8 @@ def _read_records(path: str, columns: Columns, lines: Lines) -> Texts:
     if not (isinstance(source, str) and isinstance(target, str)):
         raise UserError(f"{path}: the columns of a .jsonl are keys of its objects, not {columns}")
     for number, line in lines:
-        where, record = f"{path}:{number}", None
+        where = f"{path}:{number}"
+        record = None  # a blank line is a blank pair
         if line.strip():
             try:
                 record = json.loads(line)
@@ -87,7 +99,8 @@ def _read_records(path: str, columns: Columns, lines: Lines) -> Texts:
 def _read_rows(path: str, columns: Columns, lines: Lines) -> Texts:
     rows = _rows(path, lines)
     sample = list(islice(rows, SAMPLE_ROWS))
-    source, target, is_header = _locate(path, columns, [cells for _, cells in sample if cells])
+    layout = _find_layout(path, columns, [cells for _, cells in sample if cells])
+    source, target, is_header = layout.source, layout.target, layout.has_header
     for number, cells in chain(sample, rows):
         if not cells:
             yield path, number, "", ""
@@ -103,21 +116,31 @@ def _read_rows(path: str, columns: Columns, lines: Lines) -> Texts:
             )
 
 
-def _locate(path: str, columns: Columns, rows: SampleRows) -> tuple[int, int, bool]:
-    """Return the numbers of the columns, and whether the first row is a header."""
+@dataclass(frozen=True)
+class _Layout:
+    """Where a table has its texts."""
+
+    source: int
+    """Number of the column, from 0."""
+    target: int
+    has_header: bool
+
+
+def _find_layout(path: str, columns: Columns, rows: SampleRows) -> _Layout:
+    """Return the numbers of the columns, and whether the first row is a header; say which it is.
+
+    Raises:
+        UserError: the table has no such columns, or a column holds no text.
+    """
     if not rows:
-        return 0, 1, False
+        return _Layout(source=0, target=1, has_header=False)
     first = [cell.strip() for cell in rows[0]]
-    for column in columns:
-        if column < 0 if isinstance(column, int) else column not in first:
-            raise _no_column(f"{path}:1", column, [*first, "or numbers from 0"])
-        if isinstance(column, str) and first.count(column) > 1:
-            raise UserError(f"{path}:1: several columns are named {column!r}; give their numbers")
-    source, target = (it if isinstance(it, int) else first.index(it) for it in columns)
+    source, target = (_number_of(column, path, first) for column in columns)
     if source == target:
         raise UserError(f"{path}: source and target are both column {source}; choose two columns")
-    if (source, target) != columns:
-        return source, target, True
+    has_names = any(isinstance(column, str) for column in columns)
+    if has_names:
+        return _Layout(source, target, has_header=True)
     texts = find_texts(rows)
     for column in (source, target):
         if column < len(first) and column not in texts and len(texts) > 1:
@@ -128,7 +151,31 @@ def _locate(path: str, columns: Columns, rows: SampleRows) -> tuple[int, int, bo
     is_header = has_header(rows, (source, target))
     if is_header:
         tell_once(say, f"{path}: the first row is a header, not a pair: {', '.join(first)}")
-    return source, target, is_header
+    elif max(source, target) < len(first):
+        tell_once(
+            say,
+            f"{path}: the first row is read as a pair: {_start_of(first[source])} | "
+            f"{_start_of(first[target])}; if these are names, give them with --columns or "
+            "source_column and target_column",
+        )
+    return _Layout(source, target, is_header)
+
+
+def _number_of(column: str | int, path: str, names: list[str]) -> int:
+    """Return the number of a column; `names`: the cells of the first row."""
+    if isinstance(column, int):
+        if column < 0:
+            raise _no_column(f"{path}:1", column, [*names, "or numbers from 0"])
+        return column
+    if column not in names:
+        raise _no_column(f"{path}:1", column, [*names, "or numbers from 0"])
+    if names.count(column) > 1:
+        raise UserError(f"{path}:1: several columns are named {column!r}; give their numbers")
+    return names.index(column)
+
+
+def _start_of(cell: str) -> str:
+    return fitted(printable(cell), MAX_SHOWN_CELLS)
 
 
 def _rows(path: str, lines: Lines) -> Iterator[tuple[int, list[str]]]:
@@ -136,47 +183,63 @@ def _rows(path: str, lines: Lines) -> Iterator[tuple[int, list[str]]]:
 
     In a .tsv quotes are part of the text, except in UTF-16, which Excel writes.
     """
-    if _suffix(path) == ".tsv" and not is_utf16(path):
-        return ((number, line.split("\t") if line.strip() else []) for number, line in lines)
-    return _csv_rows(path, (line for _, line in lines))
+    if _suffix(path) != ".tsv" or is_utf16(path):
+        yield from _csv_rows(path, (line for _, line in lines))
+        return
+    for number, line in lines:
+        yield number, line.split("\t") if line.strip() else []
 
 
 def _csv_rows(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield rows as `_rows` does; a quoted cell may contain delimiters and line breaks."""
-    head = list(islice(lines, SAMPLE_ROWS))
-    delimiter = max(DELIMITERS, key=partial(_fit, head))
-    text = (f"{line}\n" for line in chain(head, lines))
-    rows = csv.reader(text, delimiter=delimiter, strict=True, skipinitialspace=True)
-    number, width = 1, 0
+    sample = list(islice(lines, SAMPLE_ROWS))
+    delimiter = max(DELIMITERS, key=lambda delimiter: _fit(sample, delimiter))
+    rows = csv.reader(
+        (f"{line}\n" for line in chain(sample, lines)),
+        delimiter=delimiter,
+        strict=True,
+        skipinitialspace=True,
+    )
+    number = 1
+    width = 0
     try:
         for cells in rows:
-            width = width or len(cells)
-            if any(map(str.strip, cells[width:])):
+            if width == 0:  # blank lines above the first row have no cells
+                width = len(cells)
+            has_extra_text = any(cell.strip() for cell in cells[width:])
+            if has_extra_text:
                 raise UserError(
                     f"{path}:{number}: the row has {len(cells)} cells, but the first has {width}; "
                     f"put quotes around cells that contain {delimiter!r}"
                 )
-            yield number, cells if any(map(str.strip, cells)) else []
-            number = 1 + rows.line_num
+            is_blank = not any(cell.strip() for cell in cells)
+            yield number, [] if is_blank else cells
+            number = 1 + rows.line_num  # the row may have had several lines
     except csv.Error as error:
-        is_old = str(error).startswith("new-line")
-        advice = OLD_LINE_ENDS if is_old else "quotes inside a cell must be doubled"
+        has_old_line_ends = str(error).startswith("new-line")
+        advice = OLD_LINE_ENDS if has_old_line_ends else "quotes inside a cell must be doubled"
         raise UserError(f"{path}:{number}: this row cannot be read ({error}); {advice}") from None
 
 
 def _fit(lines: list[str], delimiter: str) -> tuple[int, int, int]:
-    """Return how many rows have as many cells as the first, and how few cells begin with a space.
+    """Return how well a delimiter fits the lines; the largest of these tuples fits best.
 
-    A comma in a sentence has a space behind it, a delimiter rarely. The last number is how often
-    the delimiter occurs, if it fits no row.
+    First: how many rows have as many cells as the first. Then: how few cells begin with a space; a
+    comma in a sentence has a space behind it, a delimiter rarely. Last, if the delimiter fits no
+    row: how often it occurs.
     """
     rows: list[list[str]] = []
     text = (f"{line}\n" for line in lines)
     with suppress(csv.Error):  # the last row may be incomplete
-        rows.extend(filter(None, csv.reader(text, delimiter=delimiter, strict=True)))
-    alike = sum(len(row) == len(rows[0]) > 1 for row in rows)
+        for row in csv.reader(text, delimiter=delimiter, strict=True):
+            if row:
+                rows.append(row)
+    fitting_rows = sum(len(row) == len(rows[0]) > 1 for row in rows)
     spaces = sum(cell.startswith(" ") for row in rows for cell in row[1:])
-    return alike, -spaces, 0 if alike else "".join(lines).count(delimiter)
+    occurrences = 0
+    if not fitting_rows:
+        occurrences = "".join(lines).count(delimiter)
+    return fitting_rows, -spaces, occurrences
 
 
 def _no_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:
@@ -186,23 +249,30 @@ def _no_column(where: str, column: str | int, columns: Iterable[str]) -> UserErr
 
 def text_at(record: Any, column: str, where: str) -> str:
     """Return the text of a record's column, as one line; a dot leads into a nested record."""
+    is_one_key = isinstance(record, Mapping) and column in record  # a name may contain a dot
+    keys = [column] if is_one_key else column.split(".")
     value = record
-    is_one_key = isinstance(record, Mapping) and column in record
-    for key in [column] if is_one_key else column.split("."):
+    for key in keys:
         if value is None:
             break
         if not isinstance(value, Mapping) or key not in value:
-            raise _no_column(where, column, _columns(record))
+            raise _no_column(where, column, _column_names(record))
         value = value[key]
     if value is None:  # an empty cell
         return ""
     if not isinstance(value, str):
         raise UserError(f"{where}: column {column!r} holds {str(value)[:40]!r}, not text")
     # JSON can spell half of a surrogate pair, which UTF-8 cannot encode.
-    return value.encode(errors="replace").decode().rstrip("\r\n").replace("\n", " ")
+    encodable = value.encode(errors="replace").decode()
+    return encodable.rstrip("\r\n").replace("\n", " ")
 
 
-def _columns(record: Any) -> Iterator[str]:
+def _column_names(record: Any) -> Iterator[str]:
     """Yield the names of the columns; a column of a nested record has a dot in its name."""
-    for key, value in record.items() if isinstance(record, Mapping) else ():
-        yield from (f"{key}.{inner}" for inner in value) if isinstance(value, Mapping) else [key]
+    if not isinstance(record, Mapping):
+        return
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from (f"{name}.{inner}" for inner in value)
+        else:
+            yield name

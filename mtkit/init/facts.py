@@ -128,7 +128,7 @@ def describe_corpus(
     broken = (f"{rule} ({report.estimate(rule):,})" for rule in report.drop)
     is_cased = 2 * capitals > len(sources) and caseless < 0.02 * len(sources)
     settings = {
-        "deduplicate": "true" if report["repeated pairs"].count else None,
+        "deduplicate": "true" if report.repeated.count else None,
         "drop": flow([*report.drop]) if report.drop else None,
         "broken_rules": ", ".join(broken),
         "sentences": _splitting_language(tried, languages, abbreviations),

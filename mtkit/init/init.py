@@ -162,8 +162,7 @@ def _check_report(report: CorpusReport, corpus: Corpus) -> None:
     """Warn of frequent faults; raise UserError if the corpus should not be used as it is."""
     if failed := "; ".join(f"{it.name}: {it.note or it.meaning}" for it in report.failed[:2]):
         raise UserError(f"{next(paths_of(corpus))}: {failed} (`mtkit check` shows examples)")
-    of_corpus = ("misalignment", "languages")
-    for it in [*report.frequent, *(it for it in report.findings if it.name in of_corpus)]:
+    for it in [*report.frequent, report.misalignment, report.languages]:
         if it.status == "warned":
             text = it.note or f"{it.count:,} of {it.checked:,} pairs: {it.meaning}"
             path = next(paths_of(corpus))

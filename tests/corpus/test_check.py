@@ -87,9 +87,9 @@ def test_batch_drops_what_check_counts(
     held_out = held_out_sources([tokenized.data.valid])
     report = check_corpus(tokenized.data.train, held_out=held_out)
     reason = batching.drop[0] if batching.drop else "duplicate"
-    count = report["repeated pairs" if batching.deduplicate else reason].count
+    count = (report.repeated if batching.deduplicate else report.rules[reason]).count
     assert dropped["dropped"].get(reason, 0) == count
-    assert dropped["dropped"].get("blank", 0) == report["blank"].count == 1
+    assert dropped["dropped"].get("blank", 0) == report.blank.count == 1
     assert dropped["kept"] == len(mixed) - count - 1
     assert count > 0 or reason in ("glued", "letters", "repetition")
 
@@ -102,15 +102,15 @@ def test_a_count_in_a_sample_is_extrapolated_but_leaks_are_counted_in_all(
     lines = [(s, t if row % 20 else german.format(row)) for row, (s, t) in enumerate(LINES)]
     corpus = write_corpus(tmp_path, lines)
     every = check_corpus(corpus)
-    assert every.estimate("language") == every["language"].count == len(LINES) // 20
+    assert every.estimate("language") == every.rules["language"].count == len(LINES) // 20
     monkeypatch.setattr("mtkit.corpus.check.IDENTIFIED_PAIRS", 800)
     monkeypatch.setattr("mtkit.corpus.statistics.SAMPLE_SIZE", 1000)
     assert call("check", str(corpus.source), str(corpus.target)) == 0
     assert "2,500 pairs; rules are applied to 1,000 of them" in capsys.readouterr().out
     some = check_corpus(corpus)
-    assert (some["language"].checked, some["uneven"].checked) == (800, 1000)
+    assert (some.rules["language"].checked, some.rules["uneven"].checked) == (800, 1000)
     held_out = held_out_sources([write_corpus(tmp_path, LINES[:2], "valid")])
-    leaks = check_corpus(corpus, held_out=held_out)["overlap"]
+    leaks = check_corpus(corpus, held_out=held_out).rules["overlap"]
     assert (leaks.count, leaks.checked) == (2, 2500)
     assert some.estimate("language") == pytest.approx(len(LINES) / 20, rel=0.3)
 
@@ -153,11 +153,11 @@ def test_lines_of_an_unsupported_language_are_not_foreign(tmp_path: Path) -> Non
     lines = [(t, s) if row % 5 == 0 else (s, t) for row, (s, t) in enumerate(LINES)]
     corpus = write_corpus(tmp_path, lines)
     many = check_corpus(corpus, ("en", "ko"))
-    assert many["language"].count > 400
-    assert "language" in many.drop and many["language"] in many.frequent
-    assert check_corpus(corpus, ("fur", "ast"))["language"].count == 0
+    assert many.rules["language"].count > 400
+    assert "language" in many.drop and many.rules["language"] in many.frequent
+    assert check_corpus(corpus, ("fur", "ast")).rules["language"].count == 0
     half = check_corpus(corpus, ("en", "ast"))
-    assert half["language"].count > 200
+    assert half.rules["language"].count > 200
     assert "language" not in half.drop, "batch does not know what is declared"
 
 
@@ -211,10 +211,10 @@ def test_text_that_is_already_split_is_warned_of(
 ) -> None:
     lines = [(cut(s), t) if side == "source" else (s, cut(t)) for s, t in LINES[:300]]
     report = check_corpus(write_corpus(tmp_path, lines))
-    assert report["already split"].status == "warned"
-    assert report["already split"] in report.frequent
+    assert report.already_split.status == "warned"
+    assert report.already_split in report.frequent
     few = check_corpus(write_corpus(tmp_path, [*lines[:5], *LINES[:300]]))
-    assert few["already split"].status == "passed"
+    assert few.already_split.status == "passed"
 
 
 def test_markup_never_fails(tmp_path: Path) -> None:
@@ -227,11 +227,11 @@ def test_small_corpora_warn_or_fail_by_their_distinct_pairs(tmp_path: Path) -> N
     assert failures(check_corpus(write_corpus(tmp_path, LINES * 3))) == set()
     assert failures(check_corpus(write_corpus(tmp_path, LINES[:99] * 30))) == {"few pairs"}
     words = [(f"word{number}", f"낱말{number}") for number in range(150)]
-    assert check_corpus(write_corpus(tmp_path, words))["few pairs"].status == "warned"
+    assert check_corpus(write_corpus(tmp_path, words)).size.status == "warned"
     five = check_corpus(write_corpus(tmp_path, LINES[:5]))
     assert (failures(five), five.statistics.source.language) == ({"few pairs"}, None)
-    held_out = check_corpus(write_corpus(tmp_path, LINES[:50]), min_pairs=(1, 100))
-    assert held_out["few pairs"].status == "warned"
+    held_out = check_corpus(write_corpus(tmp_path, LINES[:50]), is_training=False)
+    assert held_out.size.status == "warned"
 
 
 def test_corpora_of_blank_or_binary_lines_fail(tmp_path: Path) -> None:

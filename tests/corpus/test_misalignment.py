@@ -81,7 +81,7 @@ def test_periodic_lists_are_aligned(tmp_path: Path) -> None:
     texts = [[word() for _ in range(row % 5 + 1)] for row in range(2000)]
     lines += [(" ".join(text), " ".join(it[::-1] for it in text)) for text in texts]
     report = check_corpus(write_corpus(tmp_path, lines))
-    assert report["misalignment"].status != "failed"
+    assert report.misalignment.status != "failed"
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_a_few_unrelated_lines_warn_and_many_fail(tmp_path: Path, count: int, st
     random.Random(2).shuffle(block)
     targets[1000 : 1000 + count] = block
     corpus = write_corpus(tmp_path, list(zip(sources, targets, strict=True)))
-    finding = check_corpus(corpus)["misalignment"]
+    finding = check_corpus(corpus).misalignment
     assert finding.status == status
     assert abs(finding.count - count) <= 16
 
@@ -108,7 +108,7 @@ def test_a_short_shift_warns_unless_it_lasts_to_the_end(
     targets = [target for _, target in LINES * 2]
     targets[first : first + count] = ["아무 말", *targets[first : first + count - 1]]
     shifted = [(source, target) for (source, _), target in zip(LINES * 2, targets, strict=True)]
-    finding = check_corpus(write_corpus(tmp_path, shifted))["misalignment"]
+    finding = check_corpus(write_corpus(tmp_path, shifted)).misalignment
     assert finding.status == status
     assert abs(finding.count - count) <= 3
     assert "1 line later" in finding.note
@@ -120,8 +120,8 @@ def test_unequal_files_fail_with_the_line_where_they_diverge(tmp_path: Path) -> 
     (tmp_path / "train.ko").write_text(targets, encoding="utf-8")
     report = check_corpus(corpus)
     assert {finding.name for finding in report.failed} == {"unequal files", "misalignment"}
-    assert "2,500 lines" in report["unequal files"].note
-    place = re.search(r"train\.en:(\d+)", report["misalignment"].note)
+    assert "2,500 lines" in report.unequal_files.note
+    place = re.search(r"train\.en:(\d+)", report.misalignment.note)
     assert place and abs(int(place[1]) - 1201) <= 3
 
 
@@ -130,7 +130,7 @@ def test_unrelated_files_fail_only_if_lines_are_many_and_long(tmp_path: Path) ->
     """A dictionary has lines too short to tell, and a small corpus too few."""
     word = random_words(12)
     words = [(word(), word()) for _ in range(6000)]
-    assert check_corpus(write_corpus(tmp_path, words))["misalignment"].status == "warned"
+    assert check_corpus(write_corpus(tmp_path, words)).misalignment.status == "warned"
     long = [(" ".join(word() for _ in range(6)), " ".join(word() for _ in range(6))) for _ in words]
-    assert check_corpus(write_corpus(tmp_path, long))["misalignment"].status == "failed"
-    assert check_corpus(write_corpus(tmp_path, long[:1009]))["misalignment"].status == "warned"
+    assert check_corpus(write_corpus(tmp_path, long)).misalignment.status == "failed"
+    assert check_corpus(write_corpus(tmp_path, long[:1009])).misalignment.status == "warned"

@@ -38,7 +38,7 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.columns import find_texts, has_header
 from mtkit.corpus.misalignment import find_passages, line_features
 from mtkit.corpus.read import Pair
-from mtkit.corpus.rules import REPORT_RULES, RULES, Rule
+from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule
 from mtkit.corpus.statistics import CorpusStatistics, compute_statistics, hash_of
 from mtkit.corpus.tables import find_columns, read_table
 from mtkit.decoding.engines.engine import Hypothesis, Request, Sentence
@@ -377,7 +377,7 @@ def _call_with_lines(function: Callable[[list[str]], object], width: int, text: 
 
 FUNCTIONS: dict[str, TextFunction] = {
     **dict(discover_functions()),
-    **{f"rule {rule.name}": partial(apply, rule) for rule in (*RULES, *REPORT_RULES)},
+    **{f"rule {rule.name}": partial(apply, rule) for rule in (*RULES, INVALID_TEXT, ALREADY_SPLIT)},
     **{
         f"split_sentences {code}": partial(split_lines_into_sentences, code)
         for code in ("en", "ja", "hi", "my")
