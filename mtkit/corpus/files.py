@@ -13,6 +13,7 @@ import re
 import select
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -44,12 +45,18 @@ OFFICE = re.compile(
     rb"(?s)PK\x03\x04.{26}(\[Content_Types|_rels|mimetype)|\xd0\xcf\x11\xe0|%PDF-|{\\rtf"
 )
 """The first bytes of spreadsheets and documents."""
-EXPORTS = {
-    ".xlsx .xls .xlsm .ods .numbers": "a spreadsheet; save it as CSV (UTF-8)",
-    ".docx .doc .odt .rtf .pdf .pptx": "a document; save it as plain text (UTF-8)",
-    ".tmx .xliff .xlf .sdlxliff": "a translation file; export it as tab-separated text (.tsv)",
+FOREIGN_FORMATS = {
+    (".xlsx", ".xls", ".xlsm", ".ods", ".numbers"): "is a spreadsheet; save it as CSV (UTF-8)",
+    (".docx", ".doc", ".odt", ".rtf", ".pdf", ".pptx"): (
+        "is a document; save it as plain text (UTF-8)"
+    ),
+    (".tmx", ".xliff", ".xlf", ".sdlxliff"): (
+        "is a translation file; export it as tab-separated text (.tsv)"
+    ),
 }
-"""Files of other programs, by the end of their names: what they are, and how to export text."""
+"""Files of other programs, by the ends of their names: what is wrong, and how to export text."""
+UTF16_START = rb"([^\0]\0){4}|(\0[^\0]){4}"
+"""Four ASCII characters in UTF-16 without a byte order mark: every second byte is 0."""
 MAX_LINE_BYTES = 1 << 20
 """Largest line without its line feed; a larger line is read as blank."""
 DEMO = "demo:"
@@ -72,13 +79,15 @@ def existing_file(path: str) -> Path:
     Raises:
         UserError: the file does not exist, cannot be read, or is a folder, pipe or device.
     """
-    is_demo = path.startswith(DEMO)
-    file = Path(str(files("mtkit.demo")), path.removeprefix(DEMO)) if is_demo else Path(path)
+    file = Path(path)
+    if path.startswith(DEMO):
+        file = Path(str(files("mtkit.demo")), path.removeprefix(DEMO))
     try:
         if not file.exists():
-            is_relative = not (is_demo or file.is_absolute())
-            hint = f"; relative paths start in the current folder, {Path.cwd()}"
-            raise UserError(f"{path}: no such file{hint if is_relative else ''}")
+            hint = ""
+            if not file.is_absolute():
+                hint = f"; relative paths start in the current folder, {Path.cwd()}"
+            raise UserError(f"{path}: no such file{hint}")
         if file.is_dir():
             raise UserError(f"{path} is a folder; give a file")
         if not file.is_file():
@@ -113,27 +122,33 @@ def text_lines(file: io.BufferedReader, name: str) -> Iterator[str]:
     A line over MAX_LINE_BYTES is blank. Invalid UTF-8 is replaced. Each kind of fault gives one
     warning, and so do carriage returns that do not end a line. Errors are as in `text_blocks`.
     """
-    faults: dict[str, tuple[int, int]] = {}  # the first line with each fault, and their number
+    first_lines: dict[str, int] = {}  # the first line with each fault
+    counts: Counter[str] = Counter()
     for number, raw in enumerate(split_lines(text_blocks(file, name)), 1):
-        fault = ""
-        if CARRIAGE_RETURN in raw:
-            raw = raw.rstrip(b"\r")
-            fault = OLD_LINE_ENDS if CARRIAGE_RETURN in raw else ""
-        if len(raw) > MAX_LINE_BYTES:
-            raw, fault = b"", fault or "longer than 1 MiB, read as an empty line"
-        if number == 1:
-            raw = raw.removeprefix(codecs.BOM_UTF8)
-        try:
-            line = raw.decode()
-        except UnicodeDecodeError:
-            line, fault = raw.decode(errors="replace"), fault or "invalid UTF-8 replaced"
+        # utf-8-sig leaves out a byte order mark.
+        line, fault = _decode_line(raw, "utf-8-sig" if number == 1 else "utf-8")
         if fault:
-            first, count = faults.get(fault, (number, 0))
-            faults[fault] = first, count + 1
+            first_lines.setdefault(fault, number)
+            counts[fault] += 1
         yield line
-    for fault, (first, count) in faults.items():
-        others = plural(count, "such line")
-        tell_once(warn, f"{name}:{first}: {fault} ({others} in the file)")
+    for fault, number in first_lines.items():
+        lines = plural(counts[fault], "such line")
+        tell_once(warn, f"{name}:{number}: {fault} ({lines} in the file)")
+
+
+def _decode_line(raw: bytes, encoding: str) -> tuple[str, str]:
+    """Return the text of a line, and its first fault; "" if it has none."""
+    fault = ""
+    if CARRIAGE_RETURN in raw:
+        raw = raw.rstrip(b"\r")
+        if CARRIAGE_RETURN in raw:
+            fault = OLD_LINE_ENDS
+    if len(raw) > MAX_LINE_BYTES:
+        return "", fault or "longer than 1 MiB, read as an empty line"
+    try:
+        return raw.decode(encoding), fault
+    except UnicodeDecodeError:
+        return raw.decode(encoding, errors="replace"), fault or "invalid UTF-8 replaced"
 
 
 def is_utf16(path: str) -> bool:
@@ -144,11 +159,15 @@ def is_utf16(path: str) -> bool:
 
 def count_lines(path: str) -> int:
     """Return the number of lines that `read_lines` yields; errors are as in `read_lines`."""
-    lines, last = 0, b"\n"  # the last line needs no line feed
+    lines = 0
+    last_byte = b"\n"
     with existing_file(path).open("rb") as file:
         for block in text_blocks(file, path):
-            lines, last = lines + block.count(b"\n"), block[-1:]
-    return lines + (last != b"\n")
+            lines += block.count(b"\n")
+            last_byte = block[-1:]
+    if last_byte != b"\n":  # the last line needs no line feed
+        lines += 1
+    return lines
 
 
 @contextmanager
@@ -180,20 +199,19 @@ def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
         UserError: the file has another format, or the gzip data is damaged.
         MtkitError: the file cannot be read.
     """
-    lines = 0
+    lines = 0  # for the error
     try:
         _wait(file)
         is_gzip = name.endswith(".gz") or file.peek().startswith(GZIP_MAGIC)
         reader = gzip.GzipFile(fileobj=file) if is_gzip else file
         start = reader.read1(READ_BYTES)  # without waiting: `peek` may have read it all
         refuse_format(name, start)
-        blocks: Iterator[bytes] = chain([start], iter(partial(_read, reader), b""))
-        for mark, encoding in ENCODINGS.items():
-            if start.startswith(mark):
-                blocks = map(str.encode, codecs.iterdecode(blocks, encoding, errors="replace"))
-                break
-        for block in filter(None, blocks):
-            lines += block.count(b"\n") if is_gzip else 0
+        blocks = _as_utf8(chain([start], iter(partial(_read, reader), b"")), start)
+        for block in blocks:
+            if not block:  # the decoder waits for the rest of a character
+                continue
+            if is_gzip:
+                lines += block.count(b"\n")
             yield block
     except GZIP_ERRORS as error:
         raise UserError(
@@ -203,22 +221,33 @@ def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
         raise MtkitError(f"{name} cannot be read ({error.strerror})") from error
 
 
+def _as_utf8(blocks: Iterator[bytes], start: bytes) -> Iterator[bytes]:
+    """Re-encode blocks in UTF-16 or UTF-32, which the first bytes tell; keep others as they are."""
+    for mark, encoding in ENCODINGS.items():
+        if start.startswith(mark):
+            return map(str.encode, codecs.iterdecode(blocks, encoding, errors="replace"))
+    return blocks
+
+
 def refuse_format(name: str, start: bytes = b"") -> None:
     """Raise UserError if the name or the first bytes of a file show that it is not text."""
     suffix = PurePath(name.lower().removesuffix(".gz")).suffix
-    for suffixes, advice in EXPORTS.items():
-        if suffix in suffixes.split():
-            raise UserError(f"{name} is {advice}")
+    for suffixes, problem in FOREIGN_FORMATS.items():
+        if suffix in suffixes:
+            raise UserError(f"{name} {problem}")
     if OFFICE.match(start):
         raise UserError(f"{name} is a spreadsheet or document; save it as CSV or text (UTF-8)")
     for extension, magic in COMPRESSED.items():
         if suffix == extension or re.match(magic, start):
-            advice = "unpack it, or compress it with gzip"
-            raise UserError(f"{name} is compressed as {extension}; {advice}")
-    if re.match(rb"([^\0]\0){4}|(\0[^\0]){4}", start):
+            raise UserError(
+                f"{name} is compressed as {extension}; unpack it, or compress it with gzip"
+            )
+    if re.match(UTF16_START, start):
         encoding = "UTF-16BE" if start[0] == 0 else "UTF-16LE"
-        advice = f"convert it with: iconv -f {encoding} -t UTF-8"
-        raise UserError(f"{name} seems to be {encoding} without a byte order mark; {advice}")
+        raise UserError(
+            f"{name} seems to be {encoding} without a byte order mark; convert it with: "
+            f"iconv -f {encoding} -t UTF-8"
+        )
 
 
 def _read(file: io.BufferedReader | gzip.GzipFile) -> bytes:
@@ -237,12 +266,13 @@ def split_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield each line without its line feed; cut a longer line after MAX_LINE_BYTES + 1 bytes."""
     unended = bytearray()
     for block in blocks:
-        first, *others = block.split(b"\n")
+        first, *later = block.split(b"\n")
         unended += first[: MAX_LINE_BYTES + 1 - len(unended)]
-        if others:
+        if later:
+            *ended, rest = later
             yield bytes(unended)
-            yield from others[:-1]
-            unended = bytearray(others[-1])
+            yield from ended
+            unended = bytearray(rest)
     if unended:
         yield bytes(unended)
 

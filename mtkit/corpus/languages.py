@@ -81,14 +81,18 @@ def is_supported(code: str) -> bool:
 
 def is_long_enough(text: str) -> bool:
     """Return whether the text has enough letters for its language to be identified."""
-    letters = _NOT_LETTERS.sub(" ", text)
-    return len(letters) + 2 * len(_ASIAN.findall(letters)) >= MIN_IDENTIFIED_LETTERS
+    letters = _NOT_LETTERS.sub(" ", text)  # words, with a space between two of them
+    asian_letters = len(_ASIAN.findall(letters))
+    return len(letters) + 2 * asian_letters >= MIN_IDENTIFIED_LETTERS
 
 
 def count_languages(lines: Iterable[str]) -> Counter[str]:
     """Count the languages of the first lines that are long enough, of at most MAX_VOTES lines."""
     voters = islice(filter(is_long_enough, lines), MAX_VOTES)
-    counts = Counter(_identifier().rank(line)[0][0] for line in voters)
+    counts: Counter[str] = Counter()
+    for line in voters:
+        language, _ = _identifier().rank(line)[0]
+        counts[language] += 1
     del counts[NO_LANGUAGE]
     return counts
 
@@ -97,8 +101,10 @@ def is_foreign(text: str, language: str) -> bool:
     """Return whether the text is almost certainly not in `language`."""
     if not is_long_enough(text) or _identifier().classify(text)[0] == language:
         return False
-    ranking = _identifier().rank(text)
-    return bool(dict(ranking)[language] < FOREIGN_RATIO * ranking[0][1])
+    ranking = _identifier().rank(text)  # pairs of language and probability, most probable first
+    _, best_probability = ranking[0]
+    probability = dict(ranking)[language]
+    return bool(probability < FOREIGN_RATIO * best_probability)
 
 
 @cache
@@ -106,6 +112,7 @@ def script_of(character: str) -> str | None:
     """Return the script of a letter or mark, such as LATIN or HAN; None for other characters."""
     if unicodedata.category(character)[0] not in "LM":
         return None
+    # Names such as LATIN SMALL LETTER A begin with the script.
     script = unicodedata.name(character, "").split(" ")[0]
     return None if script in NO_SCRIPT else SAME_SCRIPT.get(script, script)
 
@@ -113,8 +120,9 @@ def script_of(character: str) -> str | None:
 def count_scripts(text: str) -> Counter[str]:
     """Count the letters and marks of each script."""
     counts: Counter[str] = Counter()
-    for character, count in Counter(text).items():
-        if script := script_of(character):
+    for character, count in Counter(text).items():  # a corpus has few distinct characters
+        script = script_of(character)
+        if script is not None:
             counts[script] += count
     return counts
 
@@ -122,6 +130,8 @@ def count_scripts(text: str) -> Counter[str]:
 def main_script(lines: Iterable[str]) -> str | None:
     """Return the script of most of the text; KANA for Japanese, which mixes Han and kana."""
     counts = count_scripts("".join(lines))
-    if counts["KANA"] > counts["HAN"] / 10:
+    if counts["KANA"] > counts["HAN"] / 10:  # Chinese quotes a word in kana now and then
         counts["KANA"] += counts["HAN"]
-    return max(counts, key=lambda it: (counts[it] * SCRIPT_WEIGHTS.get(it, 1), it), default=None)
+    weighted = {script: count * SCRIPT_WEIGHTS.get(script, 1) for script, count in counts.items()}
+    # The name decides between equal counts, so that the result does not depend on the order.
+    return max(weighted, key=lambda script: (weighted[script], script), default=None)

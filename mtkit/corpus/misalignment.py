@@ -27,25 +27,35 @@ UNRELATED = MAX_SHIFT + 1
 STATES = [*SHIFTS, UNRELATED]
 BLOCK_LINES = 8
 """Lines that are scored together, before the exact line of a change is searched for."""
-LEVELS, MAX_SHARED = 8, 7
-"""Number of length classes (quantiles), and the largest count of shared words (more are equal)."""
+LEVELS = 8
+"""Number of length classes; each holds about as many lines of a side."""
+MAX_SHARED = 7
+"""Largest number of shared words that is counted; lines that share more count as such."""
 CHANGE_COST = 25.0
 """Nats that a change of shift must gain, so that chance causes a change in one of e^25 lines."""
 UNRELATED_SCORE = -0.2
 """Score of unrelated lines, in nats per line; even free translations score higher."""
-MIN_LINES, MIN_OWN_LINES = 200, 32
-"""Fewest lines from which a model can be learnt: of a whole corpus, and of one passage."""
+MIN_LINES = 200
+"""Fewest lines of a corpus from which a model can be learnt."""
+MIN_OWN_LINES = 32
+"""Fewest lines of a passage from which a model of its own can be learnt."""
 OWN_SHARE = 0.5
 """A passage is aligned if shift 0 gains more than this share of what the found shift gains."""
 CHANCE = 3.0
 """Nats per line that chance may gain, when divided by the square root of the number of lines."""
 PRIOR_PAIRS = 50.0
 """Number of chance pairs that are added to the counts, for smoothing."""
+LEARNING_ROUNDS = 3
 MAX_LEARNT_LINES = 100_000
 MAX_LENGTH = 65_535
+"""Largest length that FEATURES can store."""
 _WORD = re.compile(r"\w{3,}|\d+")
 _MARKS = [
-    re.compile(it) for it in ("[?？؟;՞፧⸮]", r"\d", "[,，、;؛،]", '["“”„«»「」『』]', r"\w\W?$")
+    re.compile("[?？؟;՞፧⸮]"),
+    re.compile(r"\d"),
+    re.compile("[,，、;؛،]"),
+    re.compile('["“”„«»「」『』]'),
+    re.compile(r"\w\W?$"),
 ]
 """Marks of a line: question marks, digits, commas, quotation marks, no punctuation at the end."""
 MARK_KINDS = 1 << len(_MARKS)
@@ -63,14 +73,20 @@ def line_features(lines: Sequence[str]) -> NDArray[Any]:
 
 
 def _mark_bits(line: str) -> int:
-    return sum(1 << bit for bit, mark in enumerate(_MARKS) if mark.search(line))
+    """Return a bit for each kind of mark: 1 if the line has one."""
+    bits = 0
+    for bit, mark in enumerate(_MARKS):
+        if mark.search(line):
+            bits |= 1 << bit
+    return bits
 
 
 def _word_bits(line: str) -> int:
     """Return 64 bits; the start of each word sets one, so names and cognates set the same."""
     bits = 0
     for word in _WORD.findall(line.casefold()):
-        bits |= 1 << (crc32(word[:4].encode(errors="replace")) & 63)
+        start = word[:4].encode(errors="replace")
+        bits |= 1 << (crc32(start) % 64)
     return bits
 
 
@@ -90,46 +106,76 @@ def find_passages(source: NDArray[Any], target: NDArray[Any]) -> list[Passage]:
 
     `source`, `target`: (n,) features of the lines. Fewer than MIN_LINES lines count as aligned.
     """
-    if len(source) < MIN_LINES:
-        return [Passage(0, len(source), 0)]
+    lines = len(source)
+    if lines < MIN_LINES:
+        return [Passage(first=0, count=lines, shift=0)]
     model = _PairModel(source, target)
-    gains = model.gains(np.arange(model.lines))
-    best = max(gains, key=lambda shift: (gains[shift], -abs(shift)))
+    gains = model.gains(np.arange(lines))
+    # Of shifts that gain equally, the smallest.
+    best_shift = max(gains, key=lambda shift: (gains[shift], -abs(shift)))
     # If all lines are similar, every shift gains equally. The median gain is taken for chance.
-    if gains[best] - statistics.median(gains.values()) <= CHANCE / math.sqrt(model.lines):
-        return [Passage(0, model.lines, None)]
-    shifts = np.full(model.lines, best)
-    for _ in range(3):  # better shifts give a better model, and the reverse
-        rows = np.flatnonzero(shifts != UNRELATED)
-        model.learn(*model.pairs(rows, shifts[rows]))
+    gain_above_chance = gains[best_shift] - statistics.median(gains.values())
+    if gain_above_chance <= CHANCE / math.sqrt(lines):
+        return [Passage(first=0, count=lines, shift=None)]
+    shifts = np.full(lines, best_shift)
+    for _ in range(LEARNING_ROUNDS):  # better shifts give a better model, and the reverse
+        related = np.flatnonzero(shifts != UNRELATED)
+        source_rows, target_rows = model.pairs(related, shifts[related])
+        model.learn(source_rows, target_rows)
         shifts = _likeliest_shifts(model)
     for passage in _passages(shifts):
         rows = np.arange(passage.first, passage.first + passage.count)
-        is_long = len(rows) >= MIN_OWN_LINES
-        if passage.shift != 0 and is_long and _is_consistent(model, rows, passage.shift):
+        if passage.shift == 0 or len(rows) < MIN_OWN_LINES:
+            continue
+        if _is_consistent(model, rows, passage.shift):
             shifts[rows] = 0
     return _passages(shifts)
 
 
 def _passages(shifts: LineNumbers) -> list[Passage]:
-    """Return the passages of lines with equal shifts."""
-    starts = [0, *(np.flatnonzero(np.diff(shifts)) + 1).tolist()]
-    known = [None if shift == UNRELATED else int(shift) for shift in shifts[starts]]
-    counts = np.diff([*starts, len(shifts)]).tolist()
-    return [Passage(*passage) for passage in zip(starts, counts, known, strict=True)]
+    """Return the passages of lines with equal shifts; `shifts`: (n,), with UNRELATED."""
+    changes = np.flatnonzero(np.diff(shifts)) + 1
+    passages: list[Passage] = []
+    first = 0
+    for end in [*changes.tolist(), len(shifts)]:
+        shift = int(shifts[first])
+        passages.append(
+            Passage(first=first, count=end - first, shift=None if shift == UNRELATED else shift)
+        )
+        first = end
+    return passages
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The features of n lines of one side, in the form in which the model counts them."""
+
+    length_classes: LineNumbers
+    """(n,): 0 for the shortest lines, up to LEVELS - 1 for the longest."""
+    marks: NDArray[np.uint8]
+    words: NDArray[np.uint64]
+
+    @classmethod
+    def of_features(cls, features: NDArray[Any]) -> _Side:
+        """Classify the lengths by the quantiles of this side, so both languages are comparable."""
+        lengths = features["length"]
+        bounds = np.quantile(lengths, np.arange(1, LEVELS) / LEVELS)
+        return cls(
+            length_classes=np.searchsorted(bounds, lengths),
+            marks=features["marks"],
+            words=features["words"],
+        )
 
 
 class _PairModel:
-    """Scores whether two lines are a pair, by their lengths, marks and shared words."""
+    """Scores whether two lines are a pair, by their lengths, marks and shared words.
+
+    Rows are numbers of lines, from 0; k rows of the source stand next to k rows of the target.
+    """
 
     def __init__(self, source: NDArray[Any], target: NDArray[Any]) -> None:
-        quantiles = np.arange(1, LEVELS) / LEVELS
-        self._lengths = [
-            np.searchsorted(np.quantile(side["length"], quantiles), side["length"])
-            for side in (source, target)
-        ]
-        self._marks = source["marks"], target["marks"]
-        self._words = source["words"], target["words"]
+        self._source = _Side.of_features(source)
+        self._target = _Side.of_features(target)
         self.lines = len(source)
 
     def pairs(self, rows: LineNumbers, shift: int | LineNumbers) -> tuple[LineNumbers, LineNumbers]:
@@ -140,38 +186,59 @@ class _PairModel:
 
     def learn(self, source: LineNumbers, target: LineNumbers) -> None:
         """Learn which features occur together, from rows that are pairs."""
-        self._length_odds = _learn_odds(self._lengths[0][source], self._lengths[1][target], LEVELS)
-        self._mark_odds = _learn_odds(self._marks[0][source], self._marks[1][target], MARK_KINDS)
-        random = np.roll(target, len(target) // 3 + MAX_SHIFT)
-        by_chance = np.bincount(self._shared_words(source, random), minlength=MAX_SHARED + 1) + 1
-        counts = np.bincount(self._shared_words(source, target), minlength=MAX_SHARED + 1)
+        self._length_odds = _learn_odds(
+            self._source.length_classes[source],
+            self._target.length_classes[target],
+            kinds=LEVELS,
+        )
+        self._mark_odds = _learn_odds(
+            self._source.marks[source],
+            self._target.marks[target],
+            kinds=MARK_KINDS,
+        )
+        # Targets of lines far away, beyond every shift, show how many words are shared by chance.
+        far_target = np.roll(target, len(target) // 3 + MAX_SHIFT)
+        counts = self._count_shared_words(source, target)
+        by_chance = self._count_shared_words(source, far_target) + 1  # so that none is impossible
         self._word_odds = _log_odds(counts, by_chance / by_chance.sum())
 
     def score(self, source: LineNumbers, target: LineNumbers) -> Scores:
         """Return (k,) log odds that each source row and its target row are a pair."""
-        lengths = self._length_odds[self._lengths[0][source], self._lengths[1][target]]
-        marks = self._mark_odds[self._marks[0][source], self._marks[1][target]]
-        return np.asarray(lengths + marks + self._word_odds[self._shared_words(source, target)])
+        lengths = self._length_odds[
+            self._source.length_classes[source], self._target.length_classes[target]
+        ]
+        marks = self._mark_odds[self._source.marks[source], self._target.marks[target]]
+        words = self._word_odds[self._shared_words(source, target)]
+        return np.asarray(lengths + marks + words)
 
     def _shared_words(self, source: LineNumbers, target: LineNumbers) -> LineNumbers:
-        shared = np.bitwise_count(self._words[0][source] & self._words[1][target])
-        return np.asarray(np.minimum(shared, MAX_SHARED), np.int64)
+        """Return (k,) numbers of shared words, at most MAX_SHARED."""
+        shared_bits = self._source.words[source] & self._target.words[target]
+        return np.asarray(np.minimum(np.bitwise_count(shared_bits), MAX_SHARED), np.int64)
+
+    def _count_shared_words(self, source: LineNumbers, target: LineNumbers) -> LineNumbers:
+        """Return (MAX_SHARED + 1,) numbers of pairs, by the number of words that they share."""
+        return np.bincount(self._shared_words(source, target), minlength=MAX_SHARED + 1)
 
     def gains(self, rows: LineNumbers) -> dict[int, float]:
         """Return the score of these lines under each shift, in nats per line.
 
         One half of the lines is scored by a model that is learnt from the other half.
         """
-        gains = {}
+        gains: dict[int, float] = {}
         for shift in SHIFTS:
             source, target = self.pairs(rows[:MAX_LEARNT_LINES], shift)
-            half = source // BLOCK_LINES % 2 == 0
-            self.learn(source[half], target[half])
-            gains[shift] = float(self.score(source[~half], target[~half]).mean())
+            # Blocks alternate, so both halves come from the whole text.
+            is_learnt = source // BLOCK_LINES % 2 == 0
+            self.learn(source[is_learnt], target[is_learnt])
+            gains[shift] = float(self.score(source[~is_learnt], target[~is_learnt]).mean())
         return gains
 
     def score_lines(self, rows: LineNumbers, shift: int) -> Scores:
-        """Return (k,) scores of k lines under a shift; 0 for a line without a target."""
+        """Return (k,) scores of k consecutive lines under a shift; 0 for a line without a target.
+
+        `shift` may be UNRELATED.
+        """
         if shift == UNRELATED:
             return np.full(len(rows), UNRELATED_SCORE)
         scores = np.zeros(len(rows))
@@ -183,30 +250,47 @@ class _PairModel:
 def _learn_odds(source: NDArray[Any], target: NDArray[Any], kinds: int) -> Scores:
     """Return (kinds, kinds) log odds that a kind of source and a kind of target are a pair."""
     counts = np.zeros((kinds, kinds))
-    np.add.at(counts, (source, target), 1)
-    shares = [(counts.sum(axis=axis) + 1) / (len(source) + kinds) for axis in (1, 0)]
-    return _log_odds(counts, np.outer(*shares))
+    np.add.at(counts, (source, target), 1)  # `counts[source, target] += 1` counts each place once
+    source_shares = (counts.sum(axis=1) + 1) / (len(source) + kinds)
+    target_shares = (counts.sum(axis=0) + 1) / (len(source) + kinds)
+    return _log_odds(counts, np.outer(source_shares, target_shares))
 
 
 def _log_odds(counts: NDArray[Any], expected: Scores) -> Scores:
+    """Return the log of the observed share of each kind over its expected share."""
     smoothed = counts + PRIOR_PAIRS * expected
     return np.asarray(np.log(smoothed / smoothed.sum() / expected))
 
 
 def _likeliest_shifts(model: _PairModel) -> LineNumbers:
     """Return the likeliest shift of each line, (n,): find it for blocks, then refine the edges."""
-    rows, blocks = np.arange(model.lines), np.arange(0, model.lines, BLOCK_LINES)
-    scores = [np.add.reduceat(model.score_lines(rows, shift), blocks) for shift in STATES]
-    path = np.array(STATES)[_viterbi(np.array(scores), start=MAX_SHIFT)]
-    shifts = np.repeat(path, BLOCK_LINES)[: model.lines]
-    for block in (np.flatnonzero(np.diff(path)) + 1).tolist():
-        edge, before, after = block * BLOCK_LINES, path[block - 1], path[block]
-        near = rows[max(0, edge - 2 * BLOCK_LINES) : edge + 2 * BLOCK_LINES]
-        gain = model.score_lines(near, before) - model.score_lines(near, after)
-        line = near[0] + int(np.append(0, gain.cumsum()).argmax())
-        shifts[line:edge] = after
+    rows = np.arange(model.lines)
+    starts = np.arange(0, model.lines, BLOCK_LINES)
+    scores = np.empty((len(STATES), len(starts)))
+    for state, shift in enumerate(STATES):
+        scores[state] = np.add.reduceat(model.score_lines(rows, shift), starts)
+    states = _viterbi(scores, start=STATES.index(0))
+    block_shifts = np.array(STATES)[states]
+    shifts = np.repeat(block_shifts, BLOCK_LINES)[: model.lines]  # the last block may be shorter
+    changed_blocks = np.flatnonzero(np.diff(block_shifts)) + 1
+    for block in changed_blocks.tolist():
+        before, after = block_shifts[block - 1], block_shifts[block]
+        edge = block * BLOCK_LINES
+        line = _find_change(model, edge, before, after)
+        shifts[line:edge] = after  # one of these two slices is empty
         shifts[edge:line] = before
     return shifts
+
+
+def _find_change(model: _PairModel, edge: int, before: int, after: int) -> int:
+    """Return the line, near the edge of two blocks, from which the shift `after` fits better."""
+    first = max(0, edge - 2 * BLOCK_LINES)
+    end = min(edge + 2 * BLOCK_LINES, model.lines)
+    near = np.arange(first, end)
+    gain = model.score_lines(near, before) - model.score_lines(near, after)
+    # Place i of the sums is what `before` gains if it holds for the first i lines.
+    gain_of_first = np.append(0, gain.cumsum())
+    return first + int(gain_of_first.argmax())
 
 
 def _viterbi(scores: Scores, start: int) -> LineNumbers:
@@ -216,18 +300,20 @@ def _viterbi(scores: Scores, start: int) -> LineNumbers:
     as a change.
     """
     states, blocks = scores.shape
-    came_from = np.tile(np.arange(states), (blocks, 1))
+    # For each block and state: the state of the block before it, on the best path to here.
+    previous = np.tile(np.arange(states), (blocks, 1))
     total = np.full(states, -CHANGE_COST)
     total[start] = 0
     for block in range(blocks):
+        # Every change costs the same, so it always starts from the best state.
         best = int(total.argmax())
-        changed = total < total[best] - CHANGE_COST
-        came_from[block, changed] = best
-        total = np.maximum(total, total[best] - CHANGE_COST) + scores[:, block]
+        total_after_change = total[best] - CHANGE_COST
+        previous[block, total < total_after_change] = best
+        total = np.maximum(total, total_after_change) + scores[:, block]
     path = np.empty(blocks, np.int64)
     path[-1] = total.argmax()
     for block in range(blocks - 1, 0, -1):
-        path[block - 1] = came_from[block, path[block]]
+        path[block - 1] = previous[block, path[block]]
     return path
 
 
@@ -238,7 +324,7 @@ def _is_consistent(model: _PairModel, rows: LineNumbers, shift: int | None) -> b
     lists names. Periodic lists match nearly as well under a shift.
     """
     gains = model.gains(rows)
-    aligned = gains.pop(0)
+    aligned_gain = gains.pop(0)  # of shift 0
     if shift is None:
-        return aligned > max(gains.values()) + CHANCE / math.sqrt(len(rows))
-    return aligned > OWN_SHARE * gains[shift]
+        return aligned_gain > max(gains.values()) + CHANCE / math.sqrt(len(rows))
+    return aligned_gain > OWN_SHARE * gains[shift]

@@ -24,6 +24,8 @@ from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import plural
 
+MAX_EXCERPT = 80
+"""Largest number of characters of a side that an example shows."""
 CHUNK_PAIRS = 1024
 CHUNK_CHARACTERS = 1 << 20
 """Number of characters after which a chunk is full, so that long lines do not fill memory."""
@@ -58,19 +60,27 @@ class Pair(NamedTuple):
 
     def excerpt(self) -> dict[str, str]:
         """Return the pair as an example: file and line, and the start of source and target."""
-        texts = {"source": self.source, "target": self.target}
-        short = {side: f"{text[:79]}…" if len(text) > 80 else text for side, text in texts.items()}
-        return {"where": self.where, **short}
+        return {
+            "where": self.where,
+            "source": _start_of(self.source),
+            "target": _start_of(self.target),
+        }
+
+
+def _start_of(text: str) -> str:
+    """Return the text, cut after MAX_EXCERPT characters."""
+    return text if len(text) <= MAX_EXCERPT else f"{text[: MAX_EXCERPT - 1]}…"
 
 
 class UnequalSidesError(UserError):
     """Two files have different numbers of lines; raised after all pairs were read."""
 
     def __init__(self, paths: tuple[str, str]) -> None:
-        lines = [count_lines(path) for path in paths]
-        self.lengths = f"{paths[0]} has {plural(lines[0], 'line')}, but {paths[1]} has {lines[1]:,}"
-        check = shlex.join(["mtkit", "check", *paths])
-        super().__init__(f"{self.lengths}; find where they diverge with `{check}`")
+        source, target = paths
+        source_lines = plural(count_lines(source), "line")
+        self.lengths = f"{source} has {source_lines}, but {target} has {count_lines(target):,}"
+        command = shlex.join(["mtkit", "check", source, target])
+        super().__init__(f"{self.lengths}; find where they diverge with `{command}`")
 
 
 def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
@@ -87,13 +97,16 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
                 rows = _read_tables(corpus)
             case DatasetCorpus():
                 rows = _read_dataset(corpus)
-        row = None
-        for row in rows:
-            file, line, source, target = row
+        is_empty = True
+        for file, line, source, target in rows:
+            is_empty = False
             yield Pair(normalise(source), normalise(target), index, file, line, corpus.tag)
-        if row is None:
-            name = " and ".join(dict.fromkeys(", ".join(side) for side in _sides(corpus)))
-            raise UserError(f"{name} is empty; give a corpus with at least one pair")
+        if is_empty:
+            names = [", ".join(paths) for paths in _sides(corpus)]
+            distinct_names = dict.fromkeys(names)  # both sides may be the same file
+            raise UserError(
+                f"{' and '.join(distinct_names)} is empty; give a corpus with at least one pair"
+            )
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
@@ -127,10 +140,14 @@ def hash_corpora(corpora: Corpus | list[Corpus], setting: str) -> dict[str, str]
         UserError: a file cannot be read.
     """
     hashes: dict[str, str] = {}
-    for place, corpus in enumerate(several := listed(corpora)):
-        name = f"{setting}.{place}" if len(several) > 1 else setting
-        content = _content(corpus) | ({} if corpus.tag is None else {"tag": corpus.tag})
-        hashes |= {f"{name}.{part}": sha256_of(value) for part, value in content.items()}
+    all_corpora = listed(corpora)
+    for index, corpus in enumerate(all_corpora):
+        name = f"{setting}.{index}" if len(all_corpora) > 1 else setting
+        content = _content(corpus)
+        if corpus.tag is not None:
+            content["tag"] = corpus.tag
+        for key, value in content.items():
+            hashes[f"{name}.{key}"] = sha256_of(value)
     return hashes
 
 
@@ -151,17 +168,24 @@ def _content(corpus: Corpus) -> dict[str, Any]:
     columns = [corpus.source_column, corpus.target_column]
     if isinstance(corpus, TableCorpus):
         return {"table": [_hash_files(corpus.table), columns]}
-    path = Path(corpus.dataset)
+    folder = Path(corpus.dataset)
     with _dataset_errors(corpus):
-        # `datasets` writes cache-….arrow next to its files.
-        inside = [it for it in path.rglob("*") if it.is_file() and not it.name.startswith("cache-")]
-        hashes = {file.relative_to(path).as_posix(): hash_file(file) for file in inside}
-        text = hashes if path.is_dir() else _load(corpus)._fingerprint
+        text = _hash_folder(folder) if folder.is_dir() else _load(corpus)._fingerprint
         return {"dataset": [corpus.name, corpus.split, columns, text]}
 
 
 def _hash_files(paths: Paths) -> list[str]:
     return [hash_file(existing_file(path)) for path in listed_paths(paths)]
+
+
+def _hash_folder(folder: Path) -> dict[str, str]:
+    """Return the hashes of the files in the folder of a dataset, by their paths in it."""
+    hashes: dict[str, str] = {}
+    for file in folder.rglob("*"):
+        is_cache = file.name.startswith("cache-")  # `datasets` writes cache-….arrow there
+        if file.is_file() and not is_cache:
+            hashes[file.relative_to(folder).as_posix()] = hash_file(file)
+    return hashes
 
 
 def _read_texts(corpus: TextCorpus) -> Texts:
@@ -171,12 +195,16 @@ def _read_texts(corpus: TextCorpus) -> Texts:
             f"data: source and target need equally many files, not {len(sources)} and "
             f"{len(targets)}"
         )
-    for paths in zip(sources, targets, strict=True):
-        with closing(read_lines(paths[0])) as source, closing(read_lines(paths[1])) as target:
-            for number, (one, other) in enumerate(zip_longest(source, target), 1):
-                if one is None or other is None:
-                    raise UnequalSidesError(paths)
-                yield paths[0], number, one, other
+    for source_path, target_path in zip(sources, targets, strict=True):
+        with (
+            closing(read_lines(source_path)) as source_lines,
+            closing(read_lines(target_path)) as target_lines,
+        ):
+            lines = zip_longest(source_lines, target_lines)  # None after the end of the shorter
+            for number, (source, target) in enumerate(lines, 1):
+                if source is None or target is None:
+                    raise UnequalSidesError((source_path, target_path))
+                yield source_path, number, source, target
 
 
 def _read_tables(corpus: TableCorpus) -> Texts:
@@ -187,10 +215,11 @@ def _read_tables(corpus: TableCorpus) -> Texts:
 
 
 def _read_dataset(corpus: DatasetCorpus) -> Texts:
-    columns = corpus.source_column, corpus.target_column
     with _dataset_errors(corpus):
         for number, record in enumerate(_load(corpus), 1):
-            source, target = (text_at(record, it, f"{corpus.dataset}:{number}") for it in columns)
+            where = f"{corpus.dataset}:{number}"
+            source = text_at(record, corpus.source_column, where)
+            target = text_at(record, corpus.target_column, where)
             yield corpus.dataset, number, source, target
 
 
@@ -201,8 +230,9 @@ def _dataset_errors(corpus: DatasetCorpus) -> Iterator[None]:
         yield
     except MtkitError:
         raise
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+    except Exception as error:  # of any library that `datasets` calls for a format
+        first_line, _, _ = str(error).partition("\n")
+        reason = first_line or type(error).__name__
         raise UserError(
             f"{corpus.dataset}: the library `datasets` cannot load it ({reason})"
         ) from error
@@ -217,10 +247,12 @@ def _load(corpus: DatasetCorpus) -> Any:
     for library in ("datasets", "huggingface_hub"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
     path = Path(corpus.dataset)
-    # A slice of a split, such as train[:10], cannot be streamed.
-    is_streamed = path.exists() and "[" not in corpus.split
     if path.exists() and not path.is_dir():
         raise ValueError("give a folder, or a .csv, .tsv or .jsonl as `table`")
+    is_slice = "[" in corpus.split  # such as train[:10], which cannot be streamed
     return datasets.load_dataset(
-        corpus.dataset, corpus.name, split=corpus.split, streaming=is_streamed
+        corpus.dataset,
+        corpus.name,
+        split=corpus.split,
+        streaming=path.exists() and not is_slice,
     )

@@ -57,6 +57,7 @@ class SideStatistics:
         """The language of most lines; None if too few were identified."""
         if self.votes.total() < MIN_VOTES:
             return None
+        # Of equally frequent languages always the same one, whatever the order of the lines.
         return max(self.votes, key=lambda code: (self.votes[code], code))
 
     @property
@@ -108,33 +109,44 @@ def compute_statistics(
 ) -> CorpusStatistics:
     """Read the pairs once and return their statistics; `languages`: declared codes."""
     sample = _sample_by_hash(pairs)
-    lengths = [(len(pair.source), len(pair.target)) for pair in sample] or [(1, 1)]
+    declared_source, declared_target = languages
+    lengths = [(len(pair.source), len(pair.target)) for pair in sample]
+    if not lengths:  # all pairs are blank
+        lengths = [(1, 1)]
     ratio = median(target / source for source, target in lengths)
-    deviations = (_deviation(source, target, ratio) for source, target in lengths)
-    spread = max(MIN_SPREAD, median(deviations) * MAD_TO_DEVIATION)
-    sides = [pair.source for pair in sample], [pair.target for pair in sample]
-    source, target = map(_side_statistics, sides, languages)
-    return CorpusStatistics(source, target, ratio, spread, tuple(sample))
+    deviations = [_deviation(source, target, ratio) for source, target in lengths]
+    return CorpusStatistics(
+        source=_side_statistics([pair.source for pair in sample], declared_source),
+        target=_side_statistics([pair.target for pair in sample], declared_target),
+        ratio=ratio,
+        spread=max(MIN_SPREAD, median(deviations) * MAD_TO_DEVIATION),
+        sample=tuple(sample),
+    )
 
 
 def hash_of(pair: Pair) -> int:
     """Return a 64-bit hash of both texts that is the same in every process."""
-    source, target = (text.encode(errors="replace") for text in (pair.source, pair.target))
+    source = pair.source.encode(errors="replace")
+    target = pair.target.encode(errors="replace")
+    # Started with the length of the source, so that equal sides do not give two equal halves.
     return crc32(source) << 32 | crc32(target, len(source))
 
 
 def _sample_by_hash(pairs: Iterable[Pair]) -> list[Pair]:
     """Return the distinct pairs with the smallest hashes, without pairs that have a blank side."""
     sample: dict[int, Pair] = {}
-    bound = 1 << 64
+    bound = 1 << 64  # pairs with larger hashes cannot be among the smallest any more
     with progress("reading", unit="pairs") as bar:
         for chunk in chunks(pairs):
             for pair in chunk:
-                if (key := hash_of(pair)) < bound and not pair.blank:
+                key = hash_of(pair)
+                if key < bound and not pair.blank:
                     sample.setdefault(key, _beginning_of(pair))
+            # Only now and then, because sorting takes longer than reading a chunk.
             if len(sample) > 2 * SAMPLE_SIZE:
-                sample = dict(sorted(sample.items())[:SAMPLE_SIZE])
-                bound = max(sample)
+                smallest = sorted(sample)[:SAMPLE_SIZE]
+                sample = {key: sample[key] for key in smallest}
+                bound = smallest[-1]
             bar.advance(len(chunk))
     return [sample[key] for key in sorted(sample)[:SAMPLE_SIZE]]
 
@@ -152,9 +164,9 @@ def _beginning_of(pair: Pair) -> Pair:
 
 def _side_statistics(lines: list[str], declared: str | None) -> SideStatistics:
     counts = count_scripts("".join(lines))
-    least = MIN_SCRIPT_SHARE * counts.total()
-    scripts = frozenset(script for script, count in counts.items() if count >= least)
-    return SideStatistics(scripts, count_languages(lines), declared)
+    min_letters = MIN_SCRIPT_SHARE * counts.total()
+    scripts = frozenset(script for script, count in counts.items() if count >= min_letters)
+    return SideStatistics(scripts=scripts, votes=count_languages(lines), declared=declared)
 
 
 def _deviation(source: int, target: int, ratio: float) -> float:
@@ -162,5 +174,6 @@ def _deviation(source: int, target: int, ratio: float) -> float:
 
     First both sides are scaled to the longer language, so that the slack has the same effect.
     """
-    scaled = source * max(ratio, 1.0), target * max(1 / ratio, 1.0)
-    return abs(math.log((scaled[1] + LENGTH_SLACK) / (scaled[0] + LENGTH_SLACK)))
+    scaled_source = source * max(ratio, 1.0)
+    scaled_target = target * max(1 / ratio, 1.0)
+    return abs(math.log((scaled_target + LENGTH_SLACK) / (scaled_source + LENGTH_SLACK)))
