@@ -17,14 +17,17 @@ Probability = Annotated[float, Field(ge=0, lt=1)]
 
 def _expand(path: Any, validate: Callable[[Any], str]) -> str:
     """Expand ~ in a path; the path may have bytes that are not UTF-8, which pydantic refuses."""
-    validate(path.encode(errors="replace").decode() if isinstance(path, str) else path)
+    checked = path
+    if isinstance(path, str):  # Python keeps such bytes as lone surrogates
+        checked = path.encode(errors="replace").decode()
+    validate(checked)
     return str(os.path.expanduser(path))
 
 
 FromHome = Annotated[str, Field(pattern=r"^[^\x00]+$"), WrapValidator(_expand)]
 """A path that may begin with ~, as in a shell."""
 Paths = FromHome | list[FromHome]
-EXPECTED = {
+EXPECTED = {  # by the first part of pydantic's type of error
     "bool": "true or false",
     "dict": "settings (key: value)",
     "float": "a number",
@@ -60,8 +63,11 @@ class Settings(BaseModel):
 
     def part(self, group: type[Group], **others: Any) -> Group:
         """Return a section of another class with the settings that both classes have."""
-        names = group.model_fields.keys() - {"kind"}
-        return group(**{name: value for name, value in self if name in names} | others)
+        values: dict[str, Any] = {}
+        for name, value in self:
+            if name in group.model_fields and name != "kind":
+                values[name] = value
+        return group(**values | others)
 
 
 def dotted(key: Key) -> str:
@@ -74,7 +80,10 @@ def flattened(tree: Mapping[str, Any], above: Key = ()) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in tree.items():
         key = (*above, name)
-        flat |= flattened(value, key) if isinstance(value, Mapping) else {dotted(key): value}
+        if isinstance(value, Mapping):
+            flat |= flattened(value, key)
+        else:
+            flat[dotted(key)] = value
     return flat
 
 
@@ -84,23 +93,25 @@ def validated(section: type[Group], values: Any, where: str = "") -> Group:
         return section.model_validate(values)
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
-        parts = where, dotted(detail["loc"]), error_message(detail)
-        raise UserError(": ".join(filter(None, parts))) from None
+        parts = [where, dotted(detail["loc"]), error_message(detail)]
+        raise UserError(": ".join(part for part in parts if part)) from None
 
 
 def error_message(detail: Mapping[str, Any], show: Callable[[Any], str] = reprlib.repr) -> str:
     """Return one of pydantic's errors in words: what was expected, and what was found."""
-    kind, context = detail["type"], detail.get("ctx", {})
+    kind = detail["type"]
+    context = detail.get("ctx", {})
     if kind == "value_error":  # from a validator of ours
         return str(context["error"])
-    message = detail["msg"].replace("Input should", "should")
-    expected = EXPECTED.get(kind.split("_")[0])
+    found = f"found {show(detail['input'])}"
     if kind == "extra_forbidden":
-        message = "unknown setting"
-    elif kind == "literal_error":
-        message = f"expected {context['expected']}"
-    elif kind == "string_pattern_mismatch":  # only FromHome has a pattern
-        message = "expected a path"
-    elif expected is not None and kind.endswith(("_type", "_parsing", "_from_float")):
-        message = f"expected {expected}"
-    return f"{message}, found {show(detail['input'])}"
+        return f"unknown setting, {found}"
+    if kind == "literal_error":
+        return f"expected {context['expected']}, {found}"
+    if kind == "string_pattern_mismatch":  # only FromHome has a pattern
+        return f"expected a path, {found}"
+    type_name = kind.split("_")[0]  # the first part of "int_parsing" and "int_from_float"
+    if type_name in EXPECTED and kind.endswith(("_type", "_parsing", "_from_float")):
+        return f"expected {EXPECTED[type_name]}, {found}"
+    message = detail["msg"].replace("Input should", "should")
+    return f"{message}, {found}"

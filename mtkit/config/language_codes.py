@@ -9,6 +9,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+DOTLESS_LANGUAGES = ("tr", "az", "crh", "gag")
+"""Turkish, Azerbaijani, Crimean Tatar and Gagauz."""
+
 
 def language_code(code: str | None) -> str:
     """Return the language part of a code such as pt-BR, in lower case; empty for None."""
@@ -28,22 +31,35 @@ def _table() -> list[list[str]]:
 
 
 def dotless_side(source: str | None, target: str | None) -> str | None:
-    """Return the side where I is the capital of ı: Turkish, Azerbaijani, Crimean Tatar, Gagauz."""
-    codes = {"source": source, "target": target}
-    sides = [it for it in codes if language_code(codes[it]) in ("tr", "az", "crh", "gag")]
-    return "both" if len(sides) == 2 else next(iter(sides), None)
+    """Return the side where I is the capital of ı: "source", "target", "both" or None."""
+    has_source = language_code(source) in DOTLESS_LANGUAGES
+    has_target = language_code(target) in DOTLESS_LANGUAGES
+    if has_source and has_target:
+        return "both"
+    if has_source:
+        return "source"
+    return "target" if has_target else None
 
 
 def check_language(code: str) -> str:
     """Return the code, which may have a script or region (pt_BR), or raise ValueError."""
-    rows = _table()
-    code_of = {spelling.lower(): row[0] for row in rows for spelling in row[1:]}
+    codes: set[str] = set()
+    code_of: dict[str, str] = {}  # of each other spelling
+    for short_code, *spellings in _table():
+        codes.add(short_code)
+        for spelling in spellings:
+            code_of[spelling.lower()] = short_code
     language = language_code(code)
-    is_rare = len(language) == 3 and language.isascii() and language.isalpha()
-    if language in {row[0] for row in rows} or (is_rare and language not in code_of):
+    if language in codes:
         return code
-    close = difflib.get_close_matches(code.lower(), code_of, 1)
-    likely = code_of.get(code.lower()) or code_of.get(language) or (close and code_of[close[0]])
+    # The table has only languages with two letters; any other three letters may be a language.
+    is_rare = len(language) == 3 and language.isascii() and language.isalpha()
+    if is_rare and language not in code_of:
+        return code
+    likely = code_of.get(code.lower()) or code_of.get(language)
+    if likely is None:
+        close = difflib.get_close_matches(code.lower(), code_of, n=1)
+        likely = code_of[close[0]] if close else None
     hint = f"did you mean {likely}?" if likely else "use a code of ISO 639, such as de or ko"
     raise ValueError(f"{code!r} is not a language code; {hint}")
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from mtkit.config.base import Key, Settings, dotted, error_message
 from mtkit.config.settings import Config
+from mtkit.report import plural
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,18 @@ class Locations:
 
     def where(self, key: Key) -> str:
         """Return the override, or the file and line, where a setting (or its section) was set."""
+        if not key:  # an error of the whole config
+            return self.file
+        # The last override counts; it may be for a section of the setting, or a part of it.
         for changed, option in reversed(self.overrides.items()):
             common = min(len(changed), len(key))
-            if key and changed[:common] == key[:common]:
+            if changed[:common] == key[:common]:
                 return option
-        while key and key not in self.lines:
-            key = key[:-1]
-        return f"{self.file}:{self.lines[key]}" if key else self.file
+        for length in range(len(key), 0, -1):
+            line = self.lines.get(key[:length])
+            if line is not None:
+                return f"{self.file}:{line}"
+        return self.file
 
 
 def describe_errors(error: ValidationError, data: dict[str, Any], locations: Locations) -> str:
@@ -46,10 +52,13 @@ def describe_errors(error: ValidationError, data: dict[str, Any], locations: Loc
     for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
         key = _key(detail, data)
         messages.setdefault(key, _message(detail, key, data))
-    above = {key[:length] for key in messages for length in range(len(key))}
-    first, *others = [key for key in messages if key not in above]
+    # A section with an error inside has errors of its own, for each other kind that it might be.
+    sections: set[Key] = set()
+    for key in messages:
+        sections.update(key[:length] for length in range(len(key)))
+    first, *others = [key for key in messages if key not in sections]
     setting = f"{dotted(first)}: " if first else ""
-    more = f" (and {len(others)} more error{'s' if len(others) > 1 else ''})" if others else ""
+    more = f" (and {plural(len(others), 'more error')})" if others else ""
     return f"{locations.where(first)}: {setting}{messages[first]}{more}"
 
 
@@ -62,7 +71,9 @@ def _key(detail: Mapping[str, Any], data: Any) -> Key:
             key = (*key, part)
     if detail["type"].startswith("union_tag") and isinstance(data, dict):
         return (*key, "kind")
-    return (*key, detail["loc"][-1]) if detail["type"] == "missing" else key
+    if detail["type"] == "missing":  # so it is not in the data, either
+        return (*key, detail["loc"][-1])
+    return key
 
 
 def _message(detail: Mapping[str, Any], key: Key, data: dict[str, Any]) -> str:
@@ -94,7 +105,9 @@ def _shown(value: Any) -> str:
 def setting_names() -> Iterator[tuple[Key, tuple[str, ...]]]:
     """Yield the key of every setting, with the kinds of its section that have it, if any."""
     for path, section in sections_by_path():
-        yield from (((*path, name), kinds_of(section)) for name in section.model_fields)
+        kinds = kinds_of(section)
+        for name in section.model_fields:
+            yield (*path, name), kinds
 
 
 def sections_by_path(
@@ -123,19 +136,34 @@ def sections_in(annotation: Any) -> Iterator[type[Settings]]:
 
 def _suggestion(key: Key, data: Any) -> str:
     """Return a hint for an unknown setting: the name probably meant, or why it cannot be set."""
+    section = data
     for part in key[:-1]:
-        data = data[part]
-    current = data.get("kind")
-    plain = tuple(part for part in key if isinstance(part, str))
-    known = list(setting_names())
-    if having := [kind for path, kinds in known if path == plain for kind in kinds]:
-        return f"only kind {' or '.join(having)} has it, not {current}"
-    if plain in [path for path, _ in known]:  # another form of the section has it
-        return f"it cannot be combined with {', '.join(name for name in data if name != key[-1])}"
-    around = [(path[-1], kinds) for path, kinds in known if path[:-1] == plain[:-1]]
-    siblings = [str(name) for name, kinds in around if not kinds or current in kinds]
-    close = difflib.get_close_matches(str(plain[-1]), siblings, 1)
-    elsewhere = [dotted(path) for path, _ in known if path[-1] == plain[-1]]
-    if close or elsewhere:
-        return f"did you mean '{[*close, *elsewhere][0]}'?"
+        section = section[part]
+    kind = section.get("kind")
+    # The names of settings contain no numbers, which stand for entries of lists.
+    path = tuple(part for part in key if isinstance(part, str))
+
+    is_known = False
+    kinds_with_setting: list[str] = []
+    siblings: list[str] = []  # settings that this section may have
+    namesakes: list[str] = []  # settings of this name in other sections
+    for known_path, known_kinds in setting_names():
+        *_, known_name = known_path
+        if known_path == path:
+            is_known = True
+            kinds_with_setting += known_kinds
+        if known_path[:-1] == path[:-1] and (not known_kinds or kind in known_kinds):
+            siblings.append(str(known_name))
+        if known_name == path[-1]:
+            namesakes.append(dotted(known_path))
+
+    if kinds_with_setting:
+        return f"only kind {' or '.join(kinds_with_setting)} has it, not {kind}"
+    if is_known:  # another form of the section has it, such as a table instead of two texts
+        other_names = [name for name in section if name != key[-1]]
+        return f"it cannot be combined with {', '.join(other_names)}"
+    close = difflib.get_close_matches(str(path[-1]), siblings, n=1)
+    likely_names = close + namesakes
+    if likely_names:
+        return f"did you mean '{likely_names[0]}'?"
     return f"choose from {', '.join(dict.fromkeys(siblings))}"

@@ -123,13 +123,15 @@ class Embeddings(Settings):
         if not isinstance(decoder, TransformerDecoderSettings):
             raise ValueError(f"model.decoder.kind is {decoder.kind}")
         for name in ("ffn", "heads", "norm", "positions", "activation"):
-            theirs, ours = getattr(encoder, name), getattr(decoder, name)
-            if ours != theirs:
+            encoder_value = getattr(encoder, name)
+            decoder_value = getattr(decoder, name)
+            if decoder_value != encoder_value:
                 raise ValueError(
-                    f"model.decoder.{name} is {ours}, but model.encoder.{name} is {theirs}"
+                    f"model.decoder.{name} is {decoder_value}, but model.encoder.{name} is "
+                    f"{encoder_value}"
                 )
-        layers = decoder.layers if decoder.layers != encoder.layers else None
-        return pair.part(TransformerSettings, **dict(encoder), decoder_layers=layers)
+        decoder_layers = None if decoder.layers == encoder.layers else decoder.layers
+        return pair.part(TransformerSettings, **dict(encoder), decoder_layers=decoder_layers)
 
 
 class EncoderDecoderSettings(Embeddings):
@@ -145,18 +147,19 @@ class EncoderDecoderSettings(Embeddings):
 
     @model_validator(mode="after")
     def _halves_fit(self) -> EncoderDecoderSettings:
-        width, is_odd = self.d_model, self.d_model % 2 == 1
-        for half in (self.encoder, self.decoder):
+        encoder, decoder = self.encoder, self.decoder
+        width = self.d_model
+        for half in (encoder, decoder):
             if isinstance(half, TransformerLayers) and width % half.heads:
                 raise ValueError(f"d_model {width} is not a multiple of heads {half.heads}")
-        if isinstance(self.encoder, LstmEncoderSettings) and self.encoder.bidirectional and is_odd:
+        is_odd = width % 2 == 1
+        has_lstm_encoder = isinstance(encoder, LstmEncoderSettings)
+        if has_lstm_encoder and encoder.bidirectional and is_odd:
             raise ValueError(f"a bidirectional encoder needs an even d_model, not {width}")
         if self.has_positions and is_odd:
             raise ValueError(f"sinusoidal positions need an even d_model, not {width}")
-        encoder, decoder = self.encoder, self.decoder
         has_no_attention = isinstance(decoder, LstmDecoderSettings) and decoder.attention == "none"
-        is_lstm = isinstance(encoder, LstmEncoderSettings)
-        if has_no_attention and is_lstm and encoder.layers > decoder.layers:
+        if has_lstm_encoder and has_no_attention and encoder.layers > decoder.layers:
             raise ValueError(
                 "without attention each decoder layer starts from the encoder layer of the same "
                 f"number; set encoder.layers to {decoder.layers} or less, not {encoder.layers}"

@@ -26,12 +26,16 @@ class _Loader(yaml.SafeLoader):
     """YAML with the scalars of version 1.2: only true and false are booleans, 1e5 is a number."""
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern) for tag, pattern in resolvers if not tag.endswith((":bool", ":timestamp"))
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+def _resolvers_without(*kinds: str) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    """Return PyYAML's patterns of scalars by their first character, without those of `kinds`."""
+    kept: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items():
+        kept[first] = [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(kinds)]
+    return kept
+
+
+# YAML 1.1 reads no, on and 2024-01-01 as other values than text.
+_Loader.yaml_implicit_resolvers = _resolvers_without(":bool", ":timestamp")
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile("(true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
@@ -44,7 +48,8 @@ _Loader.add_implicit_resolver(
 
 def parse_value(text: str) -> Any:
     """Return a value in YAML as plain data, or raise one of INVALID_YAML."""
-    return json.loads(json.dumps(yaml.load(text, _Loader)))
+    value = yaml.load(text, _Loader)
+    return json.loads(json.dumps(value))  # refuses what JSON does not have, such as !!binary
 
 
 def parse_file(path: Path) -> tuple[dict[str, Any], Mapping[Key, int]]:
@@ -70,11 +75,13 @@ def parse_file(path: Path) -> tuple[dict[str, Any], Mapping[Key, int]]:
         lines = dict(islice(_lines(name, node, ()), MAX_SETTINGS + 1))
         if len(lines) > MAX_SETTINGS:
             raise UserError(f"{name} has more than {MAX_SETTINGS:,} settings")
+        document = loader.construct_document(node)
         # Copy what aliases refer to, so that an override changes only one place.
-        data: dict[str, Any] = json.loads(json.dumps(loader.construct_document(node)))
+        data: dict[str, Any] = json.loads(json.dumps(document))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        hint = "; indent with spaces, not tabs" if "\\t" in str(error.problem) else ""
+        has_tab = "\\t" in str(error.problem)  # PyYAML names it as an escape
+        hint = "; indent with spaces, not tabs" if has_tab else ""
         raise UserError(f"{name}:{line}: not YAML ({error.problem}){hint}") from None
     except INVALID_YAML as error:
         reason = str(error).partition("\n")[0]
@@ -84,22 +91,27 @@ def parse_file(path: Path) -> tuple[dict[str, Any], Mapping[Key, int]]:
 
 def _lines(name: str, node: yaml.Node, key: Key) -> Iterator[tuple[Key, int]]:
     """Yield (setting, line) pairs; raise UserError for a repeated key, which YAML allows."""
-    if isinstance(node, yaml.SequenceNode):
-        for index, child in enumerate(node.value):
-            yield (*key, index), child.start_mark.line + 1
-            yield from _lines(name, child, (*key, index))
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen: dict[str, int] = {}
-    for child_key, child in node.value:
-        line, label = child_key.start_mark.line + 1, child_key.value
-        if child_key.tag != "tag:yaml.org,2002:str":
-            raise UserError(f"{name}:{line}: a key must be text; quote a number, and write out <<")
-        inner: Key = (*key, label)
-        if label in seen:
-            raise UserError(
-                f"{name}:{line}: {dotted(inner)} is already set in line {seen[label]}; remove one"
-            )
-        seen[label] = line
-        yield inner, line
-        yield from _lines(name, child, inner)
+    match node:
+        case yaml.SequenceNode():
+            for index, child in enumerate(node.value):
+                item: Key = (*key, index)
+                yield item, child.start_mark.line + 1
+                yield from _lines(name, child, item)
+        case yaml.MappingNode():
+            line_of: dict[str, int] = {}
+            for label, child in node.value:
+                line = label.start_mark.line + 1
+                if label.tag != "tag:yaml.org,2002:str":
+                    raise UserError(
+                        f"{name}:{line}: keys must be text: put quotes around numbers; merge keys "
+                        "(<<) are not supported"
+                    )
+                setting: Key = (*key, label.value)
+                if label.value in line_of:
+                    raise UserError(
+                        f"{name}:{line}: {dotted(setting)} is already set in line "
+                        f"{line_of[label.value]}; remove one"
+                    )
+                line_of[label.value] = line
+                yield setting, line
+                yield from _lines(name, child, setting)

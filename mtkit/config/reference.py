@@ -12,30 +12,58 @@ from mtkit.report import MAX_CELLS
 
 Node = Mapping[str, Any]
 """A part of a JSON schema."""
-TYPES = {"string": "text", "boolean": "true or false", "null": "null", "integer": "whole number"}
-LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to"}
-LIMITS |= {"exclusiveMaximum": "below"}
+TYPES = {
+    "string": "text",
+    "boolean": "true or false",
+    "null": "null",
+    "integer": "whole number",
+}
+LIMITS = {
+    "minimum": "from",
+    "exclusiveMinimum": "above",
+    "maximum": "to",
+    "exclusiveMaximum": "below",
+}
 
 
 def explain_settings(
     settings: Mapping[str, Any], path: Key = (), indent: str = ""
 ) -> Iterator[str]:
     """Yield settings as lines of YAML, each known one below its meaning, values and default."""
-    sections = (it for at, it in sections_by_path() if at == path and _fits(it, settings))
-    nodes = next(map(setting_nodes, sections), {})
+    nodes = _nodes_at(path, settings)
     for name, value in settings.items():
-        parts = value if isinstance(value, list) else [value]
-        if parts and all(isinstance(part, Mapping) for part in parts):
+        is_list = isinstance(value, list)
+        parts = value if is_list else [value]
+        are_sections = bool(parts) and all(isinstance(part, Mapping) for part in parts)
+        if are_sections:
             yield f"{indent}{name}:"
             for part in parts:
-                yield from [f"{indent}-"] * (part is not value)
+                if is_list:
+                    yield f"{indent}-"
                 yield from explain_settings(part, (*path, name), f"{indent}  ")
             continue
-        if node := nodes.get(name):
-            default = f"; default: {describe_default(node)}" if "default" in node else ""
-            text = f"{node.get('description', name)} ({describe_values(node)}{default})"
-            yield from (f"{indent}# {line}" for line in wrap(text, MAX_CELLS - len(indent) - 2))
+        node = nodes.get(name)
+        if node is not None:
+            width = MAX_CELLS - len(indent) - len("# ")
+            for line in wrap(_describe(name, node), width):
+                yield f"{indent}# {line}"
         yield f"{indent}{name}: {flow(value)}"
+
+
+def _nodes_at(path: Key, settings: Mapping[str, Any]) -> dict[str, Node]:
+    """Return the JSON schema of the settings of a section; empty if it is no known section."""
+    for section_path, section in sections_by_path():
+        if section_path == path and _fits(section, settings):
+            return setting_nodes(section)
+    return {}
+
+
+def _describe(name: str, node: Node) -> str:
+    """Return the meaning of a setting, with its values and its default."""
+    facts = describe_values(node)
+    if "default" in node:
+        facts += f"; default: {describe_default(node)}"
+    return f"{node.get('description', name)} ({facts})"
 
 
 def setting_nodes(section: type[Settings]) -> dict[str, Node]:
@@ -58,15 +86,22 @@ def describe_default(node: Node) -> str:
 
 def describe_values(node: Node) -> str:
     """Return the values of a setting in words: "whole number from 1 to 256, or null"."""
-    if alternatives := node.get("oneOf", node.get("anyOf")):
-        return ", or ".join(dict.fromkeys(map(describe_values, alternatives)))
-    if "enum" in node or "const" in node:
-        return ", ".join(map(str, node.get("enum", [node.get("const")])))
+    alternatives = node.get("oneOf") or node.get("anyOf")
+    if alternatives:
+        descriptions = map(describe_values, alternatives)
+        return ", or ".join(dict.fromkeys(descriptions))  # each once
+    if "enum" in node:
+        return ", ".join(map(str, node["enum"]))
+    if "const" in node:
+        return str(node["const"])
     if "$ref" in node:
         return "section"
     if node["type"] == "array":
         return f"list of {describe_values(node['items'])}"
-    if node["type"] == "integer" and node.get("exclusiveMinimum") == 0:
+    if node["type"] == "integer" and node.get("exclusiveMinimum") == 0:  # "from 1", not "above 0"
         node = {**node, "minimum": 1, "exclusiveMinimum": None}
-    limits = [f"{word} {node[it]:,}" for it, word in LIMITS.items() if node.get(it) is not None]
-    return " ".join([TYPES.get(node["type"], "number"), *limits])
+    words = [TYPES.get(node["type"], "number")]
+    for limit, word in LIMITS.items():
+        if node.get(limit) is not None:
+            words.append(f"{word} {node[limit]:,}")
+    return " ".join(words)

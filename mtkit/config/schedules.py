@@ -107,15 +107,20 @@ class Plateau(Warmup):
     patience: PositiveInt = Field(2, description="validations without a new best before a decay")
 
     def decayed(self, step: int, inputs: ScheduleInputs) -> float:
-        losses = [loss for at, loss in inputs.validations if inputs.warmup <= at < step]
-        best, waited, decays = math.inf, 0, 0
-        for loss in losses:
+        best = math.inf
+        waited = 0
+        decays = 0
+        for validated_step, loss in inputs.validations:
+            if not inputs.warmup <= validated_step < step:
+                continue
             if loss < best:
-                best, waited = loss, 0
+                best = loss
+                waited = 0
                 continue
             waited += 1
-            if waited == self.patience:  # each validation counts towards one decay only
-                decays, waited = decays + 1, 0
+            if waited == self.patience:
+                decays += 1
+                waited = 0  # each validation counts towards one decay only
         return self.peak * self.factor**decays
 
 

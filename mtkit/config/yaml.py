@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,16 @@ from mtkit.config.parse import INVALID_YAML, LOCAL, parse_file, parse_value
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 
-Override = tuple[list[str], Any, str]
-"""Parts of the key, the value, and the option as the user wrote it."""
+
+@dataclass(frozen=True)
+class Override:
+    """A setting on the command line."""
+
+    parts: list[str]
+    """The key, as the user wrote it, divided at its dots."""
+    value: Any
+    option: str
+    """The option as the user wrote it, for messages."""
 
 
 def demo_config() -> Path:
@@ -43,7 +52,8 @@ def load_saved_config(path: Path) -> Config:
     """Return the settings that a run saved; warn of settings that only another version has."""
     data, lines = parse_file(path)
     config = _validate(data, Locations(str(path), lines), extra="ignore")
-    if unknown := flattened(data).keys() - flattened(config.model_dump()).keys():
+    unknown = flattened(data).keys() - flattened(config.model_dump()).keys()
+    if unknown:
         names = ", ".join(sorted(unknown))
         report.warn(f"{path}: ignored settings that this version of mtkit does not have: {names}")
     return config
@@ -63,17 +73,20 @@ def read_config(
             f"no {LOCAL} here; write one with `mtkit init`, give another config with -c, or try "
             "the demo with --demo"
         )
-    data, lines = parse_file(Path(path or LOCAL))
+    file = Path(path or LOCAL)
+    data, lines = parse_file(file)
     locations = Locations(str(path or LOCAL), lines)
-    parsed: list[Override] = [] if run is None else [(["run"], run, f"--run {run}")]
-    parsed += map(_split, overrides)
-    # Sections before their settings, and the kind first: it drops what belongs to another kind.
-    for parts, value, option in sorted(parsed, key=lambda it: (len(it[0]), it[0][-1] != "kind")):
-        key = _assign(data, parts, value, option)
+    parsed = [_parse_override(text) for text in overrides]
+    if run is not None:
+        parsed.insert(0, Override(parts=["run"], value=run, option=f"--run {run}"))
+    for override in sorted(parsed, key=_order):
+        key = _assign(data, override)
         if key in locations.overrides:
-            also = locations.overrides[key]
-            raise UserError(f"{option}: {dotted(key)} is given twice, also by {also}")
-        locations.overrides[key] = option
+            first = locations.overrides[key]
+            raise UserError(
+                f"{first} and {override.option} both set {dotted(key)}; keep one of them"
+            )
+        locations.overrides[key] = override.option
     _add_kinds(data, Config)
     return _validate(data, locations), locations
 
@@ -101,58 +114,82 @@ def _add_kinds(data: dict[str, Any], settings: type[Settings]) -> None:
         section = data.get(name)
         if not isinstance(section, dict):
             continue
-        if hasattr(info.default, "kind"):
-            is_pair = section.keys() & {"encoder", "decoder"}
-            section.setdefault("kind", "encoder-decoder" if is_pair else info.default.kind)
+        default = info.default
+        if hasattr(default, "kind"):
+            is_pair = "encoder" in section or "decoder" in section
+            section.setdefault("kind", "encoder-decoder" if is_pair else default.kind)
         for member in sections_in(info.annotation):
             if section.get("kind") in (None, *kinds_of(member)):
                 _add_kinds(section, member)
 
 
-def _split(override: str) -> Override:
-    option = f"--set {override}"
-    path, equals, text = override.partition("=")
+def _parse_override(text: str) -> Override:
+    """Parse the argument of a `--set`, such as "training.steps=500"."""
+    option = f"--set {text}"
+    path, equals, value = text.partition("=")
     parts = path.strip().split(".")
     if not equals or not all(parts):
         raise UserError(f"{option}: expected key.path=value, such as training.steps=500")
     try:
-        return parts, parse_value(text), option
+        return Override(parts, parse_value(value), option)
     except INVALID_YAML:
         raise UserError(f"{option}: the value is not YAML; put quotes around it") from None
 
 
-def _assign(data: dict[str, Any], parts: list[str], value: Any, option: str) -> Key:
+def _order(override: Override) -> tuple[int, bool]:
+    """Return a key to sort overrides: sections before their settings, and the kind of each first.
+
+    A kind comes first, because it drops the settings that only another kind has.
+    """
+    return len(override.parts), override.parts[-1] != "kind"
+
+
+def _assign(data: dict[str, Any], override: Override) -> Key:
     """Apply one override to the data, and return the key of the setting that it changed."""
+    *section_parts, last_part = override.parts
     section: Any = data
-    key: Key = ()
-    for part in parts:
-        if isinstance(section, list) and part.isdecimal() and int(part) < len(section):
-            key = (*key, int(part))
-        elif isinstance(section, dict):
-            key = (*key, part)
-            if len(key) < len(parts) and section.get(part) is None:
-                section[part] = {}
-        else:
-            has = f"entries 0 to {len(section) - 1}" if isinstance(section, list) else repr(section)
-            raise UserError(f"{option}: no such setting, because {dotted(key)} is {has}")
-        if len(key) < len(parts):
-            section = section[key[-1]]
-    if key[-1] == "kind":
-        _change_kind(section, key, value, option)
-    section[key[-1]] = value
+    section_key: Key = ()
+    for part in section_parts:
+        name = _name_in(section, part, section_key, override)
+        if isinstance(section, dict) and section.get(name) is None:
+            section[name] = {}  # the file leaves this section out, or empty
+        section = section[name]
+        section_key = (*section_key, name)
+    name = _name_in(section, last_part, section_key, override)
+    key = (*section_key, name)
+    if name == "kind":
+        _change_kind(section, key, override)
+    section[name] = override.value
     return key
 
 
-def _change_kind(section: dict[str, Any], key: Key, value: Any, option: str) -> None:
+def _name_in(section: Any, part: str, key: Key, override: Override) -> str | int:
+    """Return the name of a setting in a section, or its index in a list; `key`: of the section."""
+    if isinstance(section, dict):
+        return part
+    if isinstance(section, list):
+        if part.isdecimal() and int(part) < len(section):
+            return int(part)
+        content = f"entries 0 to {len(section) - 1}"
+    else:
+        content = repr(section)
+    raise UserError(f"{override.option}: no such setting, because {dotted(key)} is {content}")
+
+
+def _change_kind(section: dict[str, Any], key: Key, override: Override) -> None:
     """Drop the settings that the new kind of the section does not have, and say so."""
-    siblings = [(path[-1], kinds) for path, kinds in setting_names() if path[:-1] == key[:-1]]
-    known, allowed = (
-        {name for name, kinds in siblings if among is None or among in kinds}
-        for among in (None, value)
-    )
-    dropped = [name for name in section if name in known - allowed] if allowed else []
+    known: set[str | int] = set()  # settings of all kinds of this section
+    allowed: set[str | int] = set()  # settings of the new kind
+    for path, kinds in setting_names():
+        if path[:-1] == key[:-1]:
+            known.add(path[-1])
+            if override.value in kinds:
+                allowed.add(path[-1])
+    if not allowed:  # no such kind, which is an error later
+        return
+    dropped = [name for name in section if name in known - allowed]
     for name in dropped:
         del section[name]
     if dropped:
         kept = ", ".join(name for name in section if name != "kind") or "no setting"
-        report.say(f"{option} keeps {kept}, and drops {', '.join(dropped)}")
+        report.say(f"{override.option} keeps {kept}, and drops {', '.join(dropped)}")

@@ -109,8 +109,8 @@ def test_an_error_names_line_setting_and_remedy(old: str, new: str, place: str, 
         ("run: [1\n", "x.yaml:2: not YAML "),
         ("# nothing\n", "x.yaml: expected settings (key: value)"),
         ("- run\n", "x.yaml: expected settings (key: value)"),
-        ("1: 2\n", "x.yaml:1: a key must be text"),
-        ("a: &a {}\n<<: *a\n", "x.yaml:2: a key must be text; quote a number, and write out <<"),
+        ("1: 2\n", "x.yaml:1: keys must be text"),
+        ("a: &a {}\n<<: *a\n", "x.yaml:2: keys must be text: put quotes around numbers; merge keys (<<) are not"),
         ("run: &again [*again]\n", "x.yaml: not YAML ("),
         ("run: x\n---\nrun: y\n", "x.yaml:2: not YAML (but found another document"),
         ("run: !!python/object:os.system x\n", "x.yaml:1: not YAML (could not determine"),
@@ -204,7 +204,8 @@ def test_overrides_are_yaml() -> None:
 def test_the_run_option_overrides_the_file() -> None:
     Path("x.yaml").write_text(GOOD)
     assert read_config("x.yaml", [], "elsewhere")[0].run == "elsewhere"
-    assert "given twice" in complaint(GOOD, "run=b", run="a")
+    message = complaint(GOOD, "run=b", run="a")
+    assert message == "--run a and --set run=b both set run; keep one of them"
 
 
 @pytest.mark.parametrize("after", [[], ["model.layers=1"]])
