@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from mtkit.cli.options import Device, Json, Overrides
+from mtkit.cli.options import Debug, Device, Json, Overrides, Quiet
 from mtkit.errors import UserError
 
 BatchesOf = Annotated[
@@ -25,8 +25,10 @@ def train(
     config: BatchesOf = None,
     size: Size = None,
     overrides: Overrides = None,
-    seconds: float = Option(30.0, min=0.1, help=f"{SECONDS_HELP} (default: 30)."),
+    seconds: Annotated[float, Option(min=0.1, help=f"{SECONDS_HELP} (default: 30).")] = 30.0,
     json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Measure the speed of training.
 
@@ -41,24 +43,32 @@ def train(
 
 
 def translate(
-    model: str | None = Option(
-        None,
-        "-m",
-        "--model",
-        metavar="PATH",
-        help="Directory of a run or a model (default: a random model).",
-    ),
-    input: Path | None = Option(
-        None, metavar="FILE", help="Text to translate (default: the test set of the run)."
-    ),
+    model: Annotated[
+        str | None,
+        Option(
+            "-m",
+            "--model",
+            metavar="PATH",
+            help="Directory of a run or a model (default: a random model).",
+        ),
+    ] = None,
+    input: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Text to translate (default: the test set of the run)."),
+    ] = None,
     size: Size = None,
-    engine: Literal["auto", "torch", "ctranslate2"] = Option(
-        "auto", help="Engine to measure (default: auto, every engine that supports the model)."
-    ),
-    beam: int = Option(5, min=1, help="Beam size (default: 5); greedy search is also measured."),
+    engine: Annotated[
+        Literal["auto", "torch", "ctranslate2"],
+        Option(help="Engine to measure (default: auto, every engine that supports the model)."),
+    ] = "auto",
+    beam: Annotated[
+        int, Option(min=1, help="Beam size (default: 5); greedy search is also measured.")
+    ] = 5,
     device: Device = "auto",
-    seconds: float = Option(10.0, min=0.1, help=f"{SECONDS_HELP} (default: 10)."),
+    seconds: Annotated[float, Option(min=0.1, help=f"{SECONDS_HELP} (default: 10).")] = 10.0,
     json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Measure the speed of translation.
 
@@ -78,7 +88,9 @@ def translate(
         )
 
 
-def layers(device: Device = "auto", json: Json = False) -> None:
+def layers(
+    device: Device = "auto", json: Json = False, quiet: Quiet = False, debug: Debug = False
+) -> None:
     """Measure how the cost of a layer grows with the sequence length.
 
     Prints time and memory of self-attention, restricted self-attention, recurrent and

@@ -9,33 +9,49 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from mtkit import report
 from mtkit.artifacts.manifest import VERSION
-from mtkit.cli.options import add_command
+from mtkit.cli import benchmarks, preparation, stages, studies
+from mtkit.cli.options import Command
 from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.signals import exit_on_stop_signals
 
 # Pydantic would look for plugins in the metadata of every installed package at each start.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-COMMANDS: Mapping[str, str] = {
-    **dict.fromkeys(("run", "train-spm", "batch", "train"), "stages"),
-    **dict.fromkeys(("check", "init"), "preparation"),
-    **dict.fromkeys(("finish", "translate"), "stages"),
-    **dict.fromkeys(("score", "attend", "export", "info", "compare"), "studies"),
+
+Function = Callable[..., None]
+COMMANDS: Mapping[str, Function] = {
+    "run": stages.run,
+    "train-spm": stages.train_spm,
+    "batch": stages.batch,
+    "train": stages.train,
+    "check": preparation.check,
+    "init": preparation.init,
+    "finish": stages.finish,
+    "translate": stages.translate,
+    "score": studies.score,
+    "attend": studies.attend,
+    "export": studies.export,
+    "info": studies.info,
+    "compare": studies.compare,
 }
-"""The module of each command, in the order of --help."""
-BENCH = ("train", "translate", "layers")
+"""The commands, in the order of --help."""
+BENCH_COMMANDS: Mapping[str, Function] = {
+    "train": benchmarks.train,
+    "translate": benchmarks.translate,
+    "layers": benchmarks.layers,
+}
+"""The commands of `mtkit bench`."""
 
 
-def app(*names: str) -> typer.Typer:
-    """Return the command line with these commands, or with all."""
+def build_app(*names: str) -> typer.Typer:
+    """Return the command line with the commands `names`, or with all of them and `bench`."""
     app = typer.Typer(
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -43,14 +59,13 @@ def app(*names: str) -> typer.Typer:
     )
     app.callback()(mtkit)
     for name in names or COMMANDS:
-        module = import_module(f"mtkit.cli.{COMMANDS[name]}")
-        add_command(app, name, getattr(module, name.replace("-", "_")))
+        app.command(name, cls=Command)(COMMANDS[name])
     if not names:
         bench = typer.Typer(
             rich_markup_mode=None, help="Measure how fast this machine trains and translates."
         )
-        for name in BENCH:
-            add_command(bench, name, getattr(import_module("mtkit.cli.benchmarks"), name))
+        for name, function in BENCH_COMMANDS.items():
+            bench.command(name, cls=Command)(function)
         app.add_typer(bench, name="bench")
     return app
 
@@ -63,9 +78,12 @@ def _print_version(requested: bool) -> bool:
 
 
 def mtkit(
-    version: bool = typer.Option(
-        False, "-V", "--version", callback=_print_version, is_eager=True, help="Print the version."
-    ),
+    version: Annotated[
+        bool,
+        typer.Option(
+            "-V", "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
 ) -> None:
     """Train translation models and translate with them.
 
@@ -75,21 +93,18 @@ def mtkit(
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run one command and exit with its code, and with one line on stderr if it failed."""
-    # A closed stream is None. Then messages are dropped, but writing data is an error.
-    sys.stdout = sys.stdout or open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    """Run one command and exit with its code; if it failed, first write one line to stderr."""
+    _prepare_streams()
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     stop = exit_on_stop_signals()
     code = 0
     try:
-        names = arguments[:1] if arguments and arguments[0] in COMMANDS else []
-        run = app(*names)  # only the requested command, to start faster
-        code = run(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
+        # Only the requested command, because Typer takes 0.05 s to prepare all of them.
+        names = [name for name in arguments[:1] if name in COMMANDS]
+        app = build_app(*names)
+        code = app(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
     except SystemExit:
         if not stop.received:
             raise
@@ -97,13 +112,26 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         if not stop.received:  # otherwise a library turned the exit into another error
             line, code = _describe_failure(error)
             report.error(line, error)
-    code = 128 + stop.received if stop.received else code
+    if stop.received:
+        code = 128 + stop.received
     report.drop_unwritable()
     if stop.received or "RANK" in os.environ:
         # Threads that still translate can abort an interpreter that shuts down. So can threads of
         # gloo, which torch never frees after DistributedDataParallel.
         os._exit(code)
     sys.exit(code)
+
+
+def _prepare_streams() -> None:
+    """Make stdout and stderr usable, whatever the caller closed, and let stdout write UTF-8."""
+    # Python sets a closed stream to None. Then messages are dropped, but writing data is an error:
+    # a file that is open for reading refuses it.
+    if sys.stdout is None:
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def _describe_failure(error: Exception) -> tuple[str, int]:
@@ -114,16 +142,20 @@ def _describe_failure(error: Exception) -> tuple[str, int]:
         case typer.TyperException():
             context = getattr(error, "ctx", None)
             command = context.command_path if context else "mtkit"
-            return f"{command}: {_describe_usage(error)}; see `{command} --help`", error.exit_code
+            usage = _describe_usage(error)
+            return f"{command}: {usage}; see `{command} --help`", error.exit_code
         case UnicodeEncodeError(object=text, start=at):  # of a path, as other text is replaced
-            return f"the name {text[max(0, at - 20) : at + 5]!r} is not UTF-8; rename the file", 2
+            excerpt = text[max(0, at - 20) : at + 5]
+            return f"the name {excerpt!r} is not UTF-8; rename the file", 2
         case OSError(strerror=str(reason)):
             return f"{error.filename or 'input or output'}: {reason}", 1
         case MemoryError() | RuntimeError() | ImportError() if is_out_of_memory(error):
             advice = "lower batching.max_tokens, or decoding.batch_tokens and beam"
             return f"out of memory; {advice}, or raise the limit of this process", 1
-    if number := re.search(r"\(os error (\d+)\)", str(error)):  # from a library written in Rust
-        return f"input or output: {os.strerror(int(number[1]))}", 1
+    # Libraries written in Rust hide the number of an operating system's error in the message.
+    hidden_number = re.search(r"\(os error (\d+)\)", str(error))
+    if hidden_number:
+        return f"input or output: {os.strerror(int(hidden_number[1]))}", 1
     name = type(error).__name__
     return f"internal error: {name}: {error}; rerun with --debug for the traceback", 1
 
@@ -134,7 +166,9 @@ def _describe_usage(error: typer.TyperException) -> str:
 
     from mtkit.config.base import error_message
 
-    text, cause = error.format_message(), error.__cause__
+    text = error.format_message()
+    cause = error.__cause__
     if isinstance(cause, ValidationError):
-        text = text.replace(error.message, error_message(cause.errors(include_url=False)[0]))
+        first = cause.errors(include_url=False)[0]
+        text = text.replace(error.message, error_message(first))
     return f"{text[0].lower()}{text[1:]}".replace(". Did", "; did").rstrip(".")

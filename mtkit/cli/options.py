@@ -1,52 +1,56 @@
-"""Options that several commands share, and the rules that hold for all options."""
+"""Options that several commands share, and the rules that hold for all options.
+
+Commands are plain functions for Typer: a parameter is an option or an argument, and the docstring
+is the help. Every command ends with the parameters `quiet: Quiet` and `debug: Debug`, which take
+effect when they are parsed; so no command uses their values.
+"""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from typer import Option, Typer, TyperException
+from typer import Option, TyperException
 from typer.core import TyperCommand, TyperOption
 
 from mtkit import report
 from mtkit.errors import UserError
-
-
-def flag(*names: str, help: str) -> Any:
-    """Return an option without a value."""
-    return Option(False, *names, help=help)
-
 
 VALUE_NAMES = {"path": "FILE", "int": "N", "float": "NUMBER", "str": "TEXT"}
 """How help writes the value of an option, by the name of its type in Typer."""
 
 
 REPLACED: Mapping[tuple[str, ...], str] = {
-    **{
-        ("attend", option): "-o FILE.html, a page with heat maps of every layer and head"
-        for option in ("--view", "--kind", "--layer", "--head")
-    },
+    ("attend", "--view"): "-o FILE.html, a page with heat maps of every layer and head",
+    ("attend", "--kind"): "-o FILE.html, a page with heat maps of every layer and head",
+    ("attend", "--layer"): "-o FILE.html, a page with heat maps of every layer and head",
+    ("attend", "--head"): "-o FILE.html, a page with heat maps of every layer and head",
     ("info", "--plot", "positions"): "mtkit attend TEXT -o FILE.html, a page with positions",
     ("info", "--plot", "schedule"): "mtkit info CONFIG --plot",
 }
 """For a command and words of earlier versions, which lecture notes may still show: what to use."""
 
 
-class _Command(TyperCommand):
+class Command(TyperCommand):
     """A command that refuses an option given twice, unless the option may be repeated.
 
-    Its help has plain names for values.
+    Its help has plain names for values. It ends with the last line of the docstring, which is
+    "Example: mtkit NAME ...".
     """
+
+    def __init__(self, name: str, *, help: str, epilog: str | None, **others: Any) -> None:
+        help, _, example = help.partition("\nExample: ")
+        super().__init__(name, help=help, epilog=f"Example: {example}", **others)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
-            if not ctx.resilient_parsing:  # shell completion
-                self._refuse_replaced(ctx, args)
-                self._refuse_repetition(ctx, self.make_parser(ctx).parse_args(args=list(args))[2])
+            is_completion = ctx.resilient_parsing
+            if not is_completion:
+                _refuse_replaced(ctx, args)
+                _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+                _refuse_repetition(ctx, given)
             return super().parse_args(ctx, args)
         except TyperException as error:
             cast(Any, error).ctx = ctx  # a few errors have none; the message names the command
@@ -60,57 +64,37 @@ class _Command(TyperCommand):
         formatter.write_dl = lambda rows: write([_plain_help(*row) for row in rows])
         super().format_options(ctx, formatter)
 
-    def _refuse_replaced(self, ctx: Any, args: list[str]) -> None:
-        names = [arg.partition("=")[0] for arg in args]
-        for (command, *words), advice in REPLACED.items():
-            is_used = any(names[at : at + len(words)] == words for at in range(len(names)))
-            if command == ctx.info_name and is_used and not Path(words[-1]).exists():
-                ctx.fail(f"{' '.join(words)} no longer exists; use {advice}")
 
-    def _refuse_repetition(self, ctx: Any, options: list[Any]) -> None:
-        for option in options:
-            may_repeat = not isinstance(option, TyperOption) or option.multiple or option.is_flag
-            if not may_repeat and options.count(option) > 1:
-                ctx.fail(f"{option.opts[-1]} was given twice")
+def _refuse_replaced(ctx: Any, args: Sequence[str]) -> None:
+    """Fail if the arguments hold words of REPLACED, and say what to use."""
+    names = [argument.partition("=")[0] for argument in args]
+    for (command, *words), advice in REPLACED.items():
+        starts = range(len(names))
+        is_used = any(names[start : start + len(words)] == words for start in starts)
+        is_file = Path(words[-1]).exists()  # such as a run that is named "positions"
+        if command == ctx.info_name and is_used and not is_file:
+            ctx.fail(f"{' '.join(words)} no longer exists; use {advice}")
+
+
+def _refuse_repetition(ctx: Any, given: Sequence[Any]) -> None:
+    """Fail if an option that takes one value was given twice; `given`: parameters, in order."""
+    for parameter in given:
+        takes_one_value = (
+            isinstance(parameter, TyperOption)
+            and not parameter.multiple
+            and not parameter.is_flag  # a flag given twice is harmless
+        )
+        if takes_one_value and given.count(parameter) > 1:
+            ctx.fail(f"{parameter.opts[-1]} was given twice")
 
 
 def _plain_help(name: str, text: str) -> tuple[str, str]:
     """Return a line of Typer's help without notes in brackets: <int range>, [default: 5]."""
     name, _, value = name.partition(" <")
-    value = value.rstrip(">").removesuffix(" range") if name.startswith("-") else ""
-    return f"{name} {VALUE_NAMES.get(value, value)}", text.partition("  [")[0]
-
-
-def _set_verbosity(
-    quiet: bool = flag("-q", "--quiet", help="Print only warnings and errors."),
-    debug: bool = flag("--debug", help="Show the traceback of an error."),
-) -> None:
-    report.set_quiet(quiet)
-    report.set_debug(debug)
-
-
-def add_command(app: Typer, name: str, function: Callable[..., None]) -> None:
-    """Add a command with the options of `function`, and --quiet and --debug.
-
-    The options are the parameters of the function, or the fields of a dataclass if its only
-    parameter is called `options`. A last line "Example: ..." of its docstring ends the help.
-    """
-    help, _, example = inspect.cleandoc(function.__doc__ or "").partition("\nExample: ")
-    group = get_type_hints(function).get("options")
-
-    @wraps(function)
-    def command(*, quiet: bool, debug: bool, **values: Any) -> None:
-        _set_verbosity(quiet, debug)
-        function(**({"options": group(**values)} if group else values))
-
-    signatures = [
-        inspect.signature(it, eval_str=True) for it in (group or function, _set_verbosity)
-    ]
-    parameters = [parameter for it in signatures for parameter in it.parameters.values()]
-    cast(Any, command).__signature__ = inspect.Signature(parameters)
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    epilog = f"Example: {example}" if example else None
-    app.command(name, cls=_Command, help=help, epilog=epilog)(command)
+    is_option = name.startswith("-")
+    value = value.rstrip(">").removesuffix(" range") if is_option else ""
+    text, _, _ = text.partition("  [")
+    return f"{name} {VALUE_NAMES.get(value, value)}", text
 
 
 def refuse(why: str, **options: object) -> None:
@@ -121,6 +105,16 @@ def refuse(why: str, **options: object) -> None:
     for name, value in options.items():
         if value is not None and value is not False:
             raise UserError(f"--{name.strip('_').replace('_', '-')} {why}")
+
+
+def _set_quiet(quiet: bool) -> bool:
+    report.set_quiet(quiet)
+    return quiet
+
+
+def _set_debug(debug: bool) -> bool:
+    report.set_debug(debug)
+    return debug
 
 
 Codes = TypeVar("Codes", str | None, tuple[str, str] | None)
@@ -137,15 +131,16 @@ def _check_languages(option: TyperOption, codes: Codes) -> Codes:
     return codes
 
 
-COLUMNS_HELP = "Source and target columns, by name or number (default: the two that hold text)."
-LANGUAGE_HELP = (
-    "Target language, such as de or ko: selects BLEU's tokenizer and adds Moses-tokenised BLEU."
-)
-LANGUAGES_HELP = "Languages of source and target, such as en ko (default: identify them)."
 DEFAULT_RUN = "the run of ./mtkit.yaml, else the last run"
 DEFAULT_MODEL = f"$MTKIT_MODEL, else {DEFAULT_RUN}"
 MODEL_HELP = f"Directory of a run or a model (default: {DEFAULT_MODEL})"
 
+Quiet = Annotated[
+    bool, Option("-q", "--quiet", callback=_set_quiet, help="Print only warnings and errors.")
+]
+Debug = Annotated[
+    bool, Option("--debug", callback=_set_debug, help="Show the traceback of an error.")
+]
 Overrides = Annotated[
     list[str] | None,
     Option(
@@ -159,13 +154,31 @@ Models = Annotated[
         "-m", "--model", metavar="PATH", help=f"{MODEL_HELP}; repeat the option for an ensemble."
     ),
 ]
-Columns = Annotated[tuple[str, str] | None, Option("--columns", metavar="S T", help=COLUMNS_HELP)]
+Columns = Annotated[
+    tuple[str, str] | None,
+    Option(
+        "--columns",
+        metavar="S T",
+        help="Source and target columns, by name or number (default: the two that hold text).",
+    ),
+]
 Languages = Annotated[
     tuple[str, str] | None,
-    Option("--languages", metavar="S T", help=LANGUAGES_HELP, callback=_check_languages),
+    Option(
+        "--languages",
+        metavar="S T",
+        callback=_check_languages,
+        help="Languages of source and target, such as en ko (default: identify them).",
+    ),
 ]
 Language = Annotated[
-    str | None, Option(metavar="CODE", help=LANGUAGE_HELP, callback=_check_languages)
+    str | None,
+    Option(
+        metavar="CODE",
+        callback=_check_languages,
+        help="Target language, such as de or ko: selects BLEU's tokenizer and adds "
+        "Moses-tokenised BLEU.",
+    ),
 ]
 Device = Annotated[
     str,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Columns, Json, Languages, flag, refuse
+from mtkit.cli.options import Columns, Debug, Json, Languages, Quiet, refuse
 from mtkit.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,18 +19,20 @@ SOURCE_HELP = "Source text; or a table or dataset that contains source and targe
 Target = Annotated[
     str | None, Argument(metavar="TARGET", help="Target text: line n translates line n of SOURCE.")
 ]
-TextPair = tuple[Path, Path] | None
 
 
 def check(
-    source: str | None = Argument(None, metavar="SOURCE", help=SOURCE_HELP),
+    source: Annotated[str | None, Argument(metavar="SOURCE", help=SOURCE_HELP)] = None,
     target: Target = None,
     columns: Columns = None,
-    config: Path | None = Option(
-        None, "-c", "--config", help="YAML config: check all its corpora, not SOURCE and TARGET."
-    ),
+    config: Annotated[
+        Path | None,
+        Option("-c", "--config", help="YAML config: check all its corpora, not SOURCE and TARGET."),
+    ] = None,
     languages: Languages = None,
     json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Check a corpus and show examples of what is wrong.
 
@@ -56,22 +58,34 @@ def check(
 
 
 def init(
-    source: str = Argument(..., metavar="SOURCE", help=SOURCE_HELP),
+    source: Annotated[str, Argument(metavar="SOURCE", help=SOURCE_HELP)],
     target: Target = None,
-    minutes: float = Option(
-        20.0, min=0.5, max=100_000, help="Time that `mtkit run` may take, in minutes (default: 20)."
-    ),
-    output: Path = Option(
-        Path("mtkit.yaml"), "-o", "--output", help="Config file to write (default: mtkit.yaml)."
-    ),
-    run: str | None = Option(
-        None, metavar="DIR", help="Run directory (default: runs/ and the name of the config)."
-    ),
+    minutes: Annotated[
+        float,
+        Option(
+            min=0.5, max=100_000, help="Time that `mtkit run` may take, in minutes (default: 20)."
+        ),
+    ] = 20.0,
+    output: Annotated[
+        Path, Option("-o", "--output", help="Config file to write (default: mtkit.yaml).")
+    ] = Path("mtkit.yaml"),
+    run: Annotated[
+        str | None,
+        Option(metavar="DIR", help="Run directory (default: runs/ and the name of the config)."),
+    ] = None,
     columns: Columns = None,
     languages: Languages = None,
-    valid: TextPair = Option(None, metavar="S T", help="Validation set (default: held out)."),
-    test: TextPair = Option(None, metavar="S T", help="Test set (default: held out)."),
-    force: bool = flag("--force", help="Overwrite an existing config and its data folder."),
+    valid: Annotated[
+        tuple[Path, Path] | None, Option(metavar="S T", help="Validation set (default: held out).")
+    ] = None,
+    test: Annotated[
+        tuple[Path, Path] | None, Option(metavar="S T", help="Test set (default: held out).")
+    ] = None,
+    force: Annotated[
+        bool, Option("--force", help="Overwrite an existing config and its data folder.")
+    ] = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Write a config for a corpus and a training time.
 
@@ -80,25 +94,25 @@ def init(
     Example: mtkit init train.en train.fr --minutes 20
     """
     from mtkit.config.corpora import TextCorpus
-    from mtkit.init.init import InitOptions, init
+    from mtkit.init.init import InitOptions
+    from mtkit.init.init import init as init_corpus
 
-    existing: dict[str, TextPair] = {"valid": valid, "test": test}
-    init(
-        InitOptions(
-            corpus=named_corpus(source, target, columns),
-            minutes=minutes,
-            output=output,
-            languages=languages or (None, None),
-            command=shlex.join(["mtkit", *sys.argv[1:]]),
-            run=run,
-            existing={
-                part: TextCorpus(source=str(files[0]), target=str(files[1]))
-                for part, files in existing.items()
-                if files is not None
-            },
-            force=force,
-        )
+    existing: dict[str, TextCorpus] = {}
+    for part, files in (("valid", valid), ("test", test)):
+        if files is not None:
+            source_file, target_file = files
+            existing[part] = TextCorpus(source=str(source_file), target=str(target_file))
+    options = InitOptions(
+        corpus=named_corpus(source, target, columns),
+        minutes=minutes,
+        output=output,
+        languages=languages or (None, None),
+        command=shlex.join(["mtkit", *sys.argv[1:]]),
+        run=run,
+        existing=existing,
+        force=force,
     )
+    init_corpus(options)
 
 
 def named_corpus(source: str, target: str | None, columns: tuple[str, str] | None) -> Corpus:
@@ -113,12 +127,13 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
 
     refuse_format(source)
     if is_table(source):
-        first, second = (
-            find_columns(source)
-            if columns is None
-            else (int(it) if it.isdecimal() else it for it in columns)
-        )
-        return TableCorpus(table=source, source_column=first, target_column=second)
+        if columns is None:
+            source_column, target_column = find_columns(source)
+        else:
+            source_column, target_column = (
+                int(name) if name.isdecimal() else name for name in columns
+            )
+        return TableCorpus(table=source, source_column=source_column, target_column=target_column)
     if columns is None:
         raise UserError(
             f"{source}: give TARGET, too, or --columns S T if this is a dataset; the name of a "

@@ -10,42 +10,48 @@ from typer import Argument, Option
 from mtkit.cli.options import (
     DEFAULT_MODEL,
     ComputeType,
+    Debug,
     Device,
     Json,
     Language,
     Model,
-    flag,
+    Quiet,
     refuse,
 )
 from mtkit.errors import UserError
 from mtkit.report import show
 
-References = Annotated[
-    list[Path],
-    Option(
-        "-r",
-        "--reference",
-        metavar="FILE",
-        help="Reference translations (required; may be repeated).",
-    ),
-]
-
 
 def score(
-    reference: References,
-    hypotheses: list[Path] | None = Argument(
-        None, metavar="HYP", help="File of translations (default: stdin)."
-    ),
+    reference: Annotated[
+        list[Path],
+        Option(
+            "-r",
+            "--reference",
+            metavar="FILE",
+            help="Reference translations (required; may be repeated).",
+        ),
+    ],
+    hypotheses: Annotated[
+        list[Path] | None, Argument(metavar="HYP", help="File of translations (default: stdin).")
+    ] = None,
     language: Language = None,
-    source: Path | None = Option(None, metavar="FILE", help="Source text of the translations."),
-    paired: bool = flag(
-        "--paired", help="Test the difference from the first system for significance."
-    ),
-    worst: int = Option(
-        0, min=0, metavar="N", help="Show the N sentences with the lowest chrF (default: 0)."
-    ),
-    by_length: bool = flag("--by-length", help="Score by length of the source; needs --source."),
+    source: Annotated[
+        Path | None, Option(metavar="FILE", help="Source text of the translations.")
+    ] = None,
+    paired: Annotated[
+        bool, Option("--paired", help="Test the difference from the first system for significance.")
+    ] = False,
+    worst: Annotated[
+        int,
+        Option(min=0, metavar="N", help="Show the N sentences with the lowest chrF (default: 0)."),
+    ] = 0,
+    by_length: Annotated[
+        bool, Option("--by-length", help="Score by length of the source; needs --source.")
+    ] = False,
     json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Score translations against references.
 
@@ -67,35 +73,44 @@ def score(
         worst=worst,
         by_length=by_length,
     )
-    show([it.record() for it in systems], lambda _: score_lines(systems), as_json=json)
+    records = [system.record() for system in systems]
+    show(records, lambda _: score_lines(systems), as_json=json)
 
 
 def attend(
-    text: str | None = Argument(
-        None, metavar="TEXT", help="Sentence (default: each line of stdin)."
-    ),
+    text: Annotated[
+        str | None, Argument(metavar="TEXT", help="Sentence (default: each line of stdin).")
+    ] = None,
     model: Model = None,
-    target: str | None = Option(
-        None, metavar="TEXT", help="Use this translation, not the model's."
-    ),
-    subwords: bool = flag("--subwords", help="Show subwords instead of words."),
-    output: Path | None = Option(
-        None,
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="Write a web page (.html): all layers and heads, positions, warmup, beam search.",
-    ),
-    explain: bool = flag("--explain", help="Measure how well attention explains the output."),
-    reference: Path | None = Option(
-        None,
-        "-r",
-        "--reference",
-        metavar="FILE",
-        help="Translations for --explain (default: the model's).",
-    ),
+    target: Annotated[
+        str | None, Option(metavar="TEXT", help="Use this translation, not the model's.")
+    ] = None,
+    subwords: Annotated[bool, Option("--subwords", help="Show subwords instead of words.")] = False,
+    output: Annotated[
+        Path | None,
+        Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write a web page (.html): all layers and heads, positions, warmup, beam search.",
+        ),
+    ] = None,
+    explain: Annotated[
+        bool, Option("--explain", help="Measure how well attention explains the output.")
+    ] = False,
+    reference: Annotated[
+        Path | None,
+        Option(
+            "-r",
+            "--reference",
+            metavar="FILE",
+            help="Translations for --explain (default: the model's).",
+        ),
+    ] = None,
     json: Json = False,
     device: Device = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Show the attention weights of a translation.
 
@@ -115,18 +130,31 @@ def attend(
 
 
 def export(
-    folder: Path | None = Argument(None, metavar="DIR", help="Model to convert, with --from."),
+    folder: Annotated[
+        Path | None, Argument(metavar="DIR", help="Model to convert, with --from.")
+    ] = None,
     model: Model = None,
-    to: Literal["ctranslate2", "huggingface"] | None = Option(None, help="Convert to this format."),
-    from_: Literal["huggingface"] | None = Option(
-        None, "--from", help="Convert a model of this format to mtkit."
-    ),
-    output: Path | None = Option(
-        None, "-o", "--output", metavar="DIR", help="New folder (default for ctranslate2: a cache)."
-    ),
-    quantization: ComputeType | None = Option(
-        None, help="Data type for ctranslate2 (default: auto, int8 if it loses at most 0.3 BLEU)."
-    ),
+    to: Annotated[
+        Literal["ctranslate2", "huggingface"] | None, Option(help="Convert to this format.")
+    ] = None,
+    from_: Annotated[
+        Literal["huggingface"] | None,
+        Option("--from", help="Convert a model of this format to mtkit."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Option(
+            "-o", "--output", metavar="DIR", help="New folder (default for ctranslate2: a cache)."
+        ),
+    ] = None,
+    quantization: Annotated[
+        ComputeType | None,
+        Option(
+            help="Data type for ctranslate2 (default: auto, int8 if it loses at most 0.3 BLEU)."
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Export a model to another format, or import one.
 
@@ -156,19 +184,32 @@ def export(
 
 
 def info(
-    path: Path | None = Argument(
-        None, metavar="PATH", help=f"Run, model, artifact or config (default: {DEFAULT_MODEL})."
-    ),
-    all: bool = flag("--all", help="Print every figure, setting and file."),
-    verify: bool = flag("--verify", help="Check the sha256 of every file."),
-    config: bool = flag("--config", help="Print every setting and its value as YAML."),
-    explain: bool = flag("--explain", help="With --config: add a comment on each setting."),
-    plot: bool = flag(
-        "--plot", help="Plot learning curves, or before training the learning rate with its warmup."
-    ),
-    output: Path | None = Option(
-        None, "-o", "--output", help="Write the plot to this .png or .svg file."
-    ),
+    path: Annotated[
+        Path | None,
+        Argument(
+            metavar="PATH", help=f"Run, model, artifact or config (default: {DEFAULT_MODEL})."
+        ),
+    ] = None,
+    all: Annotated[bool, Option("--all", help="Print every figure, setting and file.")] = False,
+    verify: Annotated[bool, Option("--verify", help="Check the sha256 of every file.")] = False,
+    config: Annotated[
+        bool, Option("--config", help="Print every setting and its value as YAML.")
+    ] = False,
+    explain: Annotated[
+        bool, Option("--explain", help="With --config: add a comment on each setting.")
+    ] = False,
+    plot: Annotated[
+        bool,
+        Option(
+            "--plot",
+            help="Plot learning curves, or before training the learning rate with its warmup.",
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None, Option("-o", "--output", help="Write the plot to this .png or .svg file.")
+    ] = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Describe a run, model or artifact.
 
@@ -189,12 +230,15 @@ def info(
 
 
 def compare(
-    runs: list[Path] = Argument(
-        ..., metavar="RUN", help="Run directories; the first is the baseline."
-    ),
-    plot: Path | None = Option(
-        None, metavar="FILE", help="Draw the learning curves as a picture, .png or .svg."
-    ),
+    runs: Annotated[
+        list[Path], Argument(metavar="RUN", help="Run directories; the first is the baseline.")
+    ],
+    plot: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Draw the learning curves as a picture, .png or .svg."),
+    ] = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Compare the settings, learning curves and scores of runs.
 

@@ -20,7 +20,7 @@ from typer.main import get_command
 import mtkit.info
 from commands import call
 from mtkit.artifacts.runs import LOCK, SETTINGS_HEADER
-from mtkit.cli.main import app, main
+from mtkit.cli.main import build_app, main
 from mtkit.config.yaml import dump_config, load_config
 from mtkit.errors import Interrupted
 from tasks import tiny_config, write_reversal_task
@@ -249,7 +249,7 @@ def test_only_debug_shows_the_traceback(capsys: Capture) -> None:
 
 def every_command() -> Iterator[tuple[str, TyperCommand]]:
     """Return all commands, also those of groups, with the words that call them."""
-    group = get_command(app())
+    group = get_command(build_app())
     assert isinstance(group, TyperGroup)
     for name, command in group.commands.items():
         inner = command.commands if isinstance(command, TyperGroup) else {}
