@@ -12,6 +12,7 @@ import pytest
 
 import mtkit
 from commands import call
+from mtkit.artifacts.runs import SETTINGS_HEADER
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
@@ -90,7 +91,7 @@ def test_finish_needs_no_training_text(
     gone = TextCorpus(source="gone.src", target="gone.tgt")
     data = config.data.model_copy(update={"train": gone})
     text = dump_config(config.model_copy(update={"data": data}))
-    (Path(config.run) / "config.yaml").write_text(text, "utf-8")
+    (Path(config.run) / "config.yaml").write_text(SETTINGS_HEADER + text, "utf-8")
     capsys.readouterr()
     assert call("finish", "run") == 0
     said = capsys.readouterr()

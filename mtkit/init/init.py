@@ -39,7 +39,7 @@ from mtkit.init.trial import run_trial
 from mtkit.machine import count_cores
 from mtkit.models.device import pick_device
 from mtkit.report import data_lines, plural, printable, say, warn, wrap
-from mtkit.scoring.overlap import describe_exposure, find_exposure
+from mtkit.scoring.overlap import find_overlap
 
 EXPECTATIONS = {
     10_000: "expect the gist of short sentences like these; more pairs would help most",
@@ -107,7 +107,7 @@ def init(options: InitOptions) -> None:
         text = render_config(facts, plan, target_language=languages[1], **values)
         config.write(text.encode())
     summary = _summary(options, languages, report, counts, facts, plan)
-    lines = chain(_describe_exposure(options, sides), summary)
+    lines = chain(_describe_overlap(options, sides), summary)
     data_lines(chain.from_iterable(map(wrap, lines)))
 
 
@@ -212,13 +212,13 @@ def _data_values(
     return values
 
 
-def _describe_exposure(options: InitOptions, sides: Sequence[str]) -> Iterator[str]:
+def _describe_overlap(options: InitOptions, sides: Sequence[str]) -> Iterator[str]:
     """Say how much of the user's test set occurs in the training files."""
     if test := options.existing.get("test"):
         source, target = (str(options.folder / f"train.{side}") for side in sides)
         training = read_pairs(TextCorpus(source=source, target=target))
-        exposure = describe_exposure(find_exposure(list(read_pairs(test)), training))
-        yield f"{exposure}, which has no pair with a test source"
+        overlap = find_overlap(list(read_pairs(test)), training)
+        yield f"{overlap}, which has no pair with a test source"
 
 
 def _summary(

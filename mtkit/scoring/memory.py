@@ -5,6 +5,9 @@ A model that is no better than this baseline does no more than a look-up in the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,52 +19,79 @@ from mtkit.progress import progress
 from mtkit.tokenizer.codec import Tokenizer
 
 BLOCK_SENTENCES, BLOCK_PAIRS = 1024, 4096
-"""Numbers of sentences and training pairs that are compared in one piece, to limit memory."""
+"""Numbers of sentences and training pairs that are compared at once, to limit memory."""
+Rows = NDArray[np.int64]
 
 
-def find_nearest(
+@dataclass(frozen=True)
+class MemoryTranslations:
+    """What a translation memory makes of some sources."""
+
+    targets: list[str]
+    """For each source, the target of the most similar training source."""
+    similarity: list[float]
+    """How similar that training source is, from 0 to 1."""
+
+
+def translate_by_memory(
     sources: list[str], store: Store, tokenizer: Tokenizer
-) -> tuple[list[str], list[float]]:
-    """Return for each source the target of the most similar training source, and the similarity.
+) -> MemoryTranslations:
+    """Find the training source that is most similar to each source, and copy its target.
 
-    The similarity, 0 to 1, is the Dice coefficient of the sets of subwords. Each subword has a
-    weight: the negative logarithm of its relative frequency in the training sources.
+    The similarity is the Dice coefficient of the sets of subwords. Each subword has a weight: the
+    negative logarithm of its relative frequency in the training sources.
     """
-    every = np.arange(len(store))
-    blocks = [every[first : first + BLOCK_PAIRS] for first in range(0, len(store), BLOCK_PAIRS)]
-    counts = np.ones(tokenizer.source_vocab)
-    for pairs in blocks:
-        counts += np.bincount(store.side(pairs, target=False)[0], minlength=len(counts))
-    weights = torch.from_numpy(-np.log(counts / counts.sum())).float()
-    rows = np.zeros(len(sources), np.int64)
+    every_row = np.arange(len(store))
+    blocks = [every_row[start : start + BLOCK_PAIRS] for start in range(0, len(store), BLOCK_PAIRS)]
+    weights = _weigh_subwords(store, blocks, tokenizer.source_vocab)
+    best_rows = np.zeros(len(sources), np.int64)
     similarity = np.zeros(len(sources), np.float32)
     starts = range(0, len(sources), BLOCK_SENTENCES)
     with progress("searching the training data", len(starts) * len(store), "pairs") as bar:
         for start in starts:
-            block = slice(start, start + BLOCK_SENTENCES)
-            table = weights.new_zeros(len(weights), len(sources[block]))  # (V, B)
-            for column, ids in enumerate(tokenizer.encode_source(sources[block])):
-                table[ids, column] = weights[ids]
-            for pairs in blocks:
-                best, at = _similarity(store, pairs, weights, table).max(dim=0)
-                is_better = best.numpy() > similarity[block]
-                rows[block][is_better] = pairs[at.numpy()[is_better]]
-                similarity[block] = np.maximum(similarity[block], best.numpy())
-                bar.advance(len(pairs))
-    tokens, lengths = store.side(rows, target=True)
-    targets = [ids.tolist() for ids in np.split(tokens, lengths.cumsum()[:-1])]
-    return tokenizer.decode(targets), similarity.tolist()
+            chosen = slice(start, start + BLOCK_SENTENCES)
+            table = _weight_table(tokenizer.encode_source(sources[chosen]), weights)
+            for rows in blocks:
+                best, places = _similarity(store, rows, weights, table).max(dim=0)
+                is_better = best.numpy() > similarity[chosen]
+                best_rows[chosen][is_better] = rows[places.numpy()[is_better]]
+                similarity[chosen] = np.maximum(similarity[chosen], best.numpy())
+                bar.advance(len(rows))
+    tokens, lengths = store.side(best_rows, target=True)
+    ends = lengths.cumsum()[:-1]
+    targets = [ids.tolist() for ids in np.split(tokens, ends)]
+    return MemoryTranslations(tokenizer.decode(targets), similarity.tolist())
 
 
-def _similarity(store: Store, rows: NDArray[np.int64], weights: Tensor, table: Tensor) -> Tensor:
+def _weigh_subwords(store: Store, blocks: Sequence[Rows], vocabulary: int) -> Tensor:
+    """Return the weight of each subword by its id, (V,)."""
+    # Start from 1, so that a subword that training lacks has a weight.
+    counts = np.ones(vocabulary)
+    for rows in blocks:
+        ids, _ = store.side(rows, target=False)
+        counts += np.bincount(ids, minlength=vocabulary)
+    return torch.from_numpy(-np.log(counts / counts.sum())).float()
+
+
+def _weight_table(sentences: Sequence[Sequence[int]], weights: Tensor) -> Tensor:
+    """Return the weight of each subword in each sentence; 0 if the sentence lacks it. (V, B)."""
+    table = weights.new_zeros(len(weights), len(sentences))
+    for column, ids in enumerate(sentences):
+        table[ids, column] = weights[ids]
+    return table
+
+
+def _similarity(store: Store, rows: Rows, weights: Tensor, table: Tensor) -> Tensor:
     """Return the similarity of the sources of `rows` to the sentences of `table`, (k, B)."""
     ids, lengths = store.side(rows, target=False)
-    # Count a subword once per sentence: sort by pair and id, without duplicates.
-    keys = np.unique(np.repeat(np.arange(len(rows)), lengths) * len(weights) + ids)
-    pairs, distinct = np.divmod(keys, len(weights))
-    offsets = torch.from_numpy(np.searchsorted(pairs, np.arange(len(rows))))
-    bags = torch.from_numpy(distinct), offsets
-    common, own = (
-        embedding_bag(bags[0], of, bags[1], mode="sum") for of in (table, weights[:, None])
-    )
-    return 2 * common / (own + table.sum(dim=0)).clamp(min=1e-9)
+    # Count a subword once per sentence: number the combinations of pair and id, and drop doubles.
+    pair_of_id = np.repeat(np.arange(len(rows)), lengths)
+    combinations = np.unique(pair_of_id * len(weights) + ids)
+    pairs, distinct_ids = np.divmod(combinations, len(weights))
+    starts = torch.from_numpy(np.searchsorted(pairs, np.arange(len(rows))))
+    subwords = torch.from_numpy(distinct_ids)
+    common = embedding_bag(subwords, table, starts, mode="sum")
+    pair_weight = embedding_bag(subwords, weights[:, None], starts, mode="sum")
+    total = pair_weight + table.sum(dim=0)
+    # Two empty sentences have nothing in common: 0, not 0/0.
+    return 2 * common / total.clamp(min=1e-9)

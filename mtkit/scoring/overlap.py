@@ -1,30 +1,52 @@
-"""Which pairs of a test set occur in the training data: scores on these measure memory only."""
+"""The overlap of a test set with the training data: scores on such pairs measure memory only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import normalised
 from mtkit.report import plural
 
-Exposure = Sequence[tuple[bool, bool]]
-"""For each test pair, whether its source, and whether its target, occurs in the training data."""
+
+@dataclass(frozen=True)
+class Overlap:
+    """Which texts of a test set occur in the training data, pair by pair."""
+
+    sources: Sequence[bool]
+    targets: Sequence[bool]
+
+    @property
+    def pairs(self) -> list[bool]:
+        """For each pair, whether its source or its target occurs in the training data."""
+        sides = zip(self.sources, self.targets, strict=True)
+        return [source or target for source, target in sides]
+
+    def __str__(self) -> str:
+        sources = plural(sum(self.sources), "source")
+        targets = plural(sum(self.targets), "target")
+        pairs = plural(len(self.sources), "test pair")
+        return f"{sources} and {targets} of {pairs} occur in the training data"
 
 
-def find_exposure(tests: Sequence[Pair], training: Iterable[Pair]) -> Exposure:
+def find_overlap(test_pairs: Sequence[Pair], training: Iterable[Pair]) -> Overlap:
     """Find test sources and targets in the training data; ignore case, width and punctuation."""
-    keys = [(normalised(pair.source), normalised(pair.target)) for pair in tests]
-    wanted, found = [*map(set, zip(*keys, strict=True))], (set[str](), set[str]())
+    test_sources = [normalised(pair.source) for pair in test_pairs]
+    test_targets = [normalised(pair.target) for pair in test_pairs]
+    wanted_sources = set(test_sources)
+    wanted_targets = set(test_targets)
+    # Keep only what the test set has, because the training data may not fit in memory.
+    trained_sources: set[str] = set()
+    trained_targets: set[str] = set()
     for pair in training:
-        for text, test_keys, seen in zip(pair[:2], wanted, found, strict=False):
-            if (key := normalised(text)) in test_keys:
-                seen.add(key)
-    return [(source in found[0], target in found[1]) for source, target in keys]
-
-
-def describe_exposure(exposure: Exposure) -> str:
-    """Return how many test sources and targets occur in the training data, in words."""
-    sources, targets = (sum(pair[side] for pair in exposure) for side in (0, 1))
-    counts = f"{plural(sources, 'source')} and {plural(targets, 'target')}"
-    return f"{counts} of {plural(len(exposure), 'test pair')} occur in the training data"
+        source = normalised(pair.source)
+        target = normalised(pair.target)
+        if source in wanted_sources:
+            trained_sources.add(source)
+        if target in wanted_targets:
+            trained_targets.add(target)
+    return Overlap(
+        sources=[source in trained_sources for source in test_sources],
+        targets=[target in trained_targets for target in test_targets],
+    )

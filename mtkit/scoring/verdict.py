@@ -1,17 +1,12 @@
-"""What the scores of a test set mean: scores of its parts, and a verdict in words.
-
-The functions read the report in the manifest of RUN/test: scores by metric, "parts" with their
-scores, and "exposure". Earlier versions wrote only the scores.
-"""
+"""What the scores of a test set mean, in words: a table, and a verdict beside a baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from mtkit.report import table
-from mtkit.scoring.metrics import MAIN_METRICS, METRICS, MIN_RESAMPLED, Score, score_rows
-from mtkit.scoring.writing import Writing
+from mtkit.scoring.metrics import MAIN_METRICS
+from mtkit.scoring.quality import PartScores, QualityReport
 
 PART_NAMES = {
     "far": "lines unlike any training source",
@@ -20,12 +15,7 @@ PART_NAMES = {
     "unseen": "lines that training has not seen",
     "memory": "  by a translation memory",
 }
-"""The parts of a test set. A line is seen if its source or target occurs in the training data.
-
-The translation memory translates the unseen lines, or all lines if few are unseen or none is seen.
-"""
-MIN_SIMILARITY = 0.5
-"""Lines are unlike the training data if their nearest training source is less similar than this."""
+"""The parts of a test set, in the order of the table; `score_parts` says what they are."""
 QUALITY_LEVELS = {
     10: "hardly usable",
     20: "the gist at best",
@@ -37,79 +27,71 @@ QUALITY_LEVELS = {
 """Quality of translations below each BLEU, after Google's "Interpretation of BLEU scores"."""
 
 
-def score_parts(
-    hypotheses: Sequence[str],
-    memory: Sequence[str],
-    references: Sequence[str],
-    similarity: Sequence[float],
-    is_seen: Sequence[bool],
-    writing: Writing,
-) -> dict[str, dict[str, Any]]:
-    """Return BLEU and chrF of each part that has enough lines.
-
-    `memory`: each line as a translation memory translates it; `similarity`: how similar its source
-    is to the nearest training source.
-    """
-    every = range(len(references))
-    unseen = [row for row in every if not is_seen[row] and any(is_seen)]
-    rows = {
-        "all": every,
-        "memory": unseen if len(unseen) >= MIN_RESAMPLED else every,
-        "far": [row for row in every if similarity[row] < MIN_SIMILARITY],
-        "seen": [row for row in every if is_seen[row]],
-        "unseen": unseen,
-    }
-    parts = {}
-    for name, chosen in rows.items():
-        if len(chosen) >= MIN_RESAMPLED or chosen is every:
-            translations = memory if name == "memory" else hypotheses
-            scores = score_rows(chosen, translations, [references], writing)
-            parts[name] = {"lines": len(chosen)} | {k: it.record() for k, it in scores.items()}
-    return parts
-
-
-def scores_of(report: Mapping[str, Any]) -> dict[str, Score]:
-    """Return the scores of the whole test set, by metric."""
-    return {key: Score.from_record(report[key]) for key in METRICS if key in report}
-
-
-def scores_table(report: Mapping[str, Any]) -> Iterator[str]:
+def tabulate_quality(report: QualityReport) -> Iterator[str]:
     """Yield the scores, their signatures, and the scores of the parts."""
-    scores, parts = scores_of(report).values(), report.get("parts", {})
-    rows = [["", "score [95 % interval]"], *([it.name, str(it)] for it in scores)]
+    scores = report.scores.values()
+    rows = [["", "score [95 % interval]"]]
+    for score in scores:
+        rows.append([score.name, str(score)])
     yield from table(rows, left=2)
     yield ""
-    yield from (f"{it.name}  {it.signature}" for it in scores)
-    if parts:
-        names = {key: parts["all"][key]["name"] for key in MAIN_METRICS if key in parts["all"]}
-        rows = [["", "lines", *names.values()]]
-        for part in [it for it in PART_NAMES if it in parts]:
-            cells = (f"{parts[part][k]['score']:.2f}" if k in parts[part] else "-" for k in names)
-            rows.append([PART_NAMES[part], f"{parts[part]['lines']:,}", *cells])
+    for score in scores:
+        yield f"{score.name}  {score.signature}"
+    if report.parts:
         yield ""
-        yield from table(rows)
+        yield from _tabulate_parts(report)
 
 
-def verdict(report: Mapping[str, Any]) -> Iterator[str]:
-    """Say how much of the test set occurs in the training data, and what the scores mean."""
-    if exposure := report.get("exposure"):
-        yield f"test: {exposure}"
-    parts = report.get("parts", {})
-    judged = parts.get("unseen", report)
+def _tabulate_parts(report: QualityReport) -> Iterator[str]:
+    all_lines = report.parts["all"].scores
+    metrics = [key for key in MAIN_METRICS if key in all_lines]
+    rows = [["", "lines", *(all_lines[key].name for key in metrics)]]
+    for name, label in PART_NAMES.items():
+        part = report.parts.get(name)
+        if part is not None:
+            cells = (
+                f"{part.scores[key].value:.2f}" if key in part.scores else "-" for key in metrics
+            )
+            rows.append([label, f"{part.lines:,}", *cells])
+    yield from table(rows)
+
+
+def describe_quality(report: QualityReport) -> Iterator[str]:
+    """Say how much of the test set occurs in the training data, and what the scores mean.
+
+    The verdict is on lines that training has not seen, if there are enough.
+    """
+    if report.overlap:
+        yield f"test: {report.overlap}"
+    unseen = report.parts.get("unseen")
+    judged = report.scores if unseen is None else unseen.scores
     key = "bleu" if "bleu" in judged else "chrf"
-    name, value = judged[key]["name"], judged[key]["score"]
-    text = f"{name} {value:.2f} of 100"
-    if "unseen" in parts:
+    score = judged[key]
+    all_are_seen = unseen is None and "seen" in report.parts
+
+    text = f"{score.name} {score.value:.2f} of 100"
+    if unseen is not None:
         text += f" on {PART_NAMES['unseen']}"
-    elif "seen" in parts:
+    elif all_are_seen:
         text += ", which says nothing about other text: training has seen nearly every line"
-    if key == "bleu" and "(char)" not in name and ("seen" not in parts or "unseen" in parts):
-        level = next(words for limit, words in QUALITY_LEVELS.items() if value < limit)
-        text = f"{level} (for text like the test set): {text}"
+    counts_words = key == "bleu" and "(char)" not in score.name
+    if counts_words and not all_are_seen:
+        text = f"{_name_level(score.value)} (for text like the test set): {text}"
     yield f"verdict: {text}"
-    if "memory" in parts:
-        baseline = parts["memory"][key]["score"]
-        text = f"copying the target of the most similar training source gives {baseline:.2f}"
-        if baseline >= value:
-            text += ", so the model is no better; train longer, or on more pairs"
-        yield f"baseline: {text}"
+
+    memory = report.parts.get("memory")
+    if memory is not None:
+        yield f"baseline: {_describe_baseline(memory, key, score.value)}"
+
+
+def _name_level(bleu: float) -> str:
+    return next(level for limit, level in QUALITY_LEVELS.items() if bleu < limit)
+
+
+def _describe_baseline(memory: PartScores, key: str, value: float) -> str:
+    """Compare the score `value` of the model with that of the translation memory."""
+    baseline = memory.scores[key].value
+    text = f"copying the target of the most similar training source gives {baseline:.2f}"
+    if baseline >= value:
+        text += ", so the model is no better; train longer, or on more pairs"
+    return text

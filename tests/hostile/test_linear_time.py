@@ -50,7 +50,7 @@ from mtkit.decoding.text.verbatim import split_verbatim
 from mtkit.errors import MtkitError
 from mtkit.report import quietly, table
 from mtkit.scoring.metrics import MAIN_METRICS, compute_scores
-from mtkit.scoring.overlap import find_exposure
+from mtkit.scoring.overlap import find_overlap
 from mtkit.scoring.score import bucket_by_length, worst_sentences
 from mtkit.scoring.writing import Writing
 from mtkit.tokenizer.codec import Tokenizer
@@ -389,7 +389,7 @@ FUNCTIONS: dict[str, TextFunction] = {
     "compute_statistics of lines": lambda text: compute_statistics(
         [pair(line, line) for line in lines_of(text)]
     ),
-    "find_exposure": lambda text: find_exposure([pair(text, text)], [pair(text, text)]),
+    "find_overlap": lambda text: find_overlap([pair(text, text)], [pair(text, text)]),
     "find_passages": find_passages_of_lines,
     "find_texts": lambda text: find_texts([[text, text]] * 3),
     "find_texts in many columns": lambda text: find_texts([text.split()] * 3),

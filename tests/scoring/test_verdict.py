@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, corpus_bleu, corpus_chrf
 
+from mtkit.scoring.memory import MemoryTranslations
 from mtkit.scoring.metrics import score
-from mtkit.scoring.verdict import MIN_SIMILARITY, score_parts, scores_of, scores_table, verdict
+from mtkit.scoring.quality import MIN_SIMILARITY, QualityReport, score_parts
+from mtkit.scoring.verdict import describe_quality, tabulate_quality
 from mtkit.scoring.writing import Writing
 
 TIMES = 5
@@ -19,24 +20,31 @@ TIMES = 5
 
 def report(
     hypotheses: list[str], memory: list[str], references: list[str], is_seen: list[bool]
-) -> dict[str, Any]:
+) -> QualityReport:
     """Return what a manifest would report of these translations; every second line is far."""
     similarity = [float(place % 2) for place in range(len(references))]
-    writing = Writing.of(None, references)
-    parts = score_parts(hypotheses, memory, references, similarity, is_seen, writing)
-    scores = {key: it.record() for key, it in score(hypotheses, references).items()}
-    facts = scores | {"parts": parts, "exposure": "1 source and 2 targets"}
-    return dict(json.loads(json.dumps(facts, sort_keys=True)))
+    parts = score_parts(
+        hypotheses,
+        references,
+        memory=MemoryTranslations(memory, similarity),
+        overlaps=is_seen,
+        writing=Writing.of(None, references),
+    )
+    written = QualityReport(score(hypotheses, references), "1 source and 2 targets", parts).record()
+    return QualityReport.from_record(json.loads(json.dumps(written, sort_keys=True)))
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=10, max_size=40))
 def test_the_parts_divide_the_lines(lines: list[tuple[float, bool]]) -> None:
-    similarity, is_seen = zip(*lines, strict=True)
+    similarity = [similarity for similarity, _ in lines]
+    is_seen = [is_seen for _, is_seen in lines]
     texts = ["Ein Hund rennt über die Wiese."] * len(lines)
-    writing = Writing("de", "LATIN")
-    parts = score_parts(texts, texts, texts, similarity, is_seen, writing)
-    counts = {name: part["lines"] for name, part in parts.items()}
-    seen, far = sum(is_seen), sum(it < MIN_SIMILARITY for it in similarity)
+    memory = MemoryTranslations(texts, similarity)
+    parts = score_parts(
+        texts, texts, memory=memory, overlaps=is_seen, writing=Writing("de", "LATIN")
+    )
+    counts = {name: part.lines for name, part in parts.items()}
+    seen, far = sum(is_seen), sum(value < MIN_SIMILARITY for value in similarity)
     expected = {"far": far, "seen": seen, "unseen": (len(lines) - seen) * bool(seen)}
     large = {name: count for name, count in expected.items() if count >= 10}
     judged = large.get("unseen", len(lines))
@@ -46,7 +54,7 @@ def test_the_parts_divide_the_lines(lines: list[tuple[float, bool]]) -> None:
 def test_each_part_is_scored_as_a_corpus_of_its_own() -> None:
     hypotheses, references = HYPOTHESES * TIMES, REFERENCES * TIMES
     is_seen = [place < 10 for place in range(len(references))]
-    parts = report(hypotheses, OTHERS * TIMES, references, is_seen)["parts"]
+    parts = report(hypotheses, OTHERS * TIMES, references, is_seen).parts
     rows = {
         "all": slice(None),
         "far": slice(0, None, 2),
@@ -55,11 +63,11 @@ def test_each_part_is_scored_as_a_corpus_of_its_own() -> None:
     }
     for name, chosen in rows.items():
         ours, right = hypotheses[chosen], references[chosen]
-        values = {key: parts[name][key]["score"] for key in ("bleu", "chrf")}
+        values = {key: parts[name].scores[key].value for key in ("bleu", "chrf")}
         expected = {"bleu": corpus_bleu(ours, right), "chrf": corpus_chrf(ours, right)}
         assert values == pytest.approx(expected)
     baseline = corpus_bleu((OTHERS * TIMES)[10:], references[10:])  # of lines that are not seen
-    assert parts["memory"]["bleu"]["score"] == pytest.approx(baseline)
+    assert parts["memory"].scores["bleu"].value == pytest.approx(baseline)
 
 
 def test_lines_that_training_has_seen_do_not_count_for_the_verdict() -> None:
@@ -67,10 +75,12 @@ def test_lines_that_training_has_seen_do_not_count_for_the_verdict() -> None:
     half = len(references) // 2
     hypotheses = references[:half] + ["x"] * half
     is_seen = [place < half for place in range(len(references))]
-    _, judgement, baseline = verdict(report(hypotheses, references, references, is_seen))
+    _, judgement, baseline = describe_quality(report(hypotheses, references, references, is_seen))
     assert judgement.startswith("verdict: hardly usable") and "not seen" in judgement
     assert "no better" in baseline
-    _, judgement, baseline = verdict(report(references, hypotheses, references, [True] * 20))
+    _, judgement, baseline = describe_quality(
+        report(references, hypotheses, references, [True] * 20)
+    )
     assert "says nothing about other text" in judgement
     assert "no better" not in baseline
 
@@ -79,21 +89,28 @@ def test_lines_that_training_has_seen_do_not_count_for_the_verdict() -> None:
 def test_a_level_is_named_where_bleu_counts_words(script: str) -> None:
     lines = [SENTENCES[script]] * 10
     facts = report(lines, lines, lines, [False] * 10)
-    _, judgement, _ = verdict(facts)
+    _, judgement, _ = describe_quality(facts)
     assert ("very good" in judgement) == (Writing.of(None, lines).tokenizer != "char")
-    assert len([*scores_table(facts)]) > 8
+    assert len([*tabulate_quality(facts)]) > 8
 
 
 def test_scores_of_earlier_versions_have_no_parts_but_a_verdict() -> None:
-    facts = {"bleu": {"name": "BLEU", "score": 35.0, "signature": "x"}, "from": {}}
-    assert scores_of(facts)["bleu"].value == 35
-    assert [*verdict(facts)] == [
+    record = {"bleu": {"name": "BLEU", "score": 35.0, "signature": "x"}, "from": {}}
+    facts = QualityReport.from_record(record)
+    assert facts.scores["bleu"].value == 35
+    assert [*describe_quality(facts)] == [
         "verdict: understandable, with errors (for text like the test set): BLEU 35.00 of 100"
     ]
-    assert [*scores_table(facts)][1].split() == ["BLEU", "35.00"]
+    assert [*tabulate_quality(facts)][1].split() == ["BLEU", "35.00"]
+
+
+def test_the_overlap_in_reports_of_earlier_versions_is_read() -> None:
+    record = {"bleu": {"name": "BLEU", "score": 35.0, "signature": "x"}, "exposure": "2 sources"}
+    first, *_ = describe_quality(QualityReport.from_record(record))
+    assert first == "test: 2 sources"
 
 
 def test_lines_too_short_for_bleu_are_judged_by_chrf() -> None:
     lines = ["ja"] * 12
-    _, judgement, baseline = verdict(report(lines, ["nein"] * 12, lines, [False] * 12))
+    _, judgement, baseline = describe_quality(report(lines, ["nein"] * 12, lines, [False] * 12))
     assert "chrF2 100.00 of 100" in judgement and "0.00" in baseline

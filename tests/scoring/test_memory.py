@@ -15,7 +15,7 @@ from folders import tokenizer_in
 from mtkit.batching.build import open_batches
 from mtkit.batching.store import Tokens
 from mtkit.scoring import memory as translation_memory
-from mtkit.scoring.memory import find_nearest
+from mtkit.scoring.memory import translate_by_memory
 
 
 def similarity(one: set[int], other: set[int], weights: dict[int, float]) -> float:
@@ -44,9 +44,9 @@ def test_the_nearest_source_is_that_of_an_exhaustive_search(
     generator = random.Random(1)
     words = [*" ".join(batches.valid_source).split(), "unheard-of"]
     sources = [" ".join(generator.choices(words, k=generator.randint(0, 6))) for _ in range(10)]
-    targets, found = find_nearest(sources, store, tokenizer)
+    memory = translate_by_memory(sources, store, tokenizer)
     trained = tokenizer.decode(split_rows(*store.side(np.arange(len(store)), target=True)))
-    for source, target, value in zip(sources, targets, found, strict=True):
+    for source, target, value in zip(sources, memory.targets, memory.similarity, strict=True):
         ids = set(tokenizer.encode_source([source])[0])
         exact = [similarity(ids, set(row), weights) for row in rows]
         assert value == pytest.approx(max(exact), abs=1e-5)
