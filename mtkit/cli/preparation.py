@@ -127,13 +127,13 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
 
     refuse_format(source)
     if is_table(source):
+        first: int | str
+        second: int | str
         if columns is None:
-            source_column, target_column = find_columns(source)
+            first, second = find_columns(source)
         else:
-            source_column, target_column = (
-                int(name) if name.isdecimal() else name for name in columns
-            )
-        return TableCorpus(table=source, source_column=source_column, target_column=target_column)
+            first, second = (int(name) if name.isdecimal() else name for name in columns)
+        return TableCorpus(table=source, source_column=first, target_column=second)
     if columns is None:
         raise UserError(
             f"{source}: give TARGET, too, or --columns S T if this is a dataset; the name of a "

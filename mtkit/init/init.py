@@ -11,36 +11,33 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.replacement import create
 from mtkit.config.corpora import Corpus, TextCorpus
-from mtkit.config.locate import flow
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
+from mtkit.corpus.findings import Finding
 from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.readable import check_readable
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import Languages
 from mtkit.decoding.output import check_output, open_output
 from mtkit.errors import UserError
-from mtkit.init.facts import Split, describe_corpus
-from mtkit.init.presets import (
-    NOMINAL_VOCABULARY,
-    PRESETS,
-    CorpusFacts,
-    Plan,
-    Trial,
-    choose_plan,
-    render_config,
-)
+from mtkit.init.config_text import Setting, choose_settings, describe_rules, render
+from mtkit.init.facts import CorpusFacts, describe_corpus
+from mtkit.init.presets import NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
+from mtkit.init.split import Split
 from mtkit.init.trial import run_trial
 from mtkit.machine import count_cores
 from mtkit.models.device import pick_device
 from mtkit.report import data_lines, plural, printable, say, warn, wrap
 from mtkit.scoring.overlap import find_overlap
 
+MIN_PAIRS = {"train": 50, "valid": 5, "test": 5}
+"""Fewest distinct pairs of each part."""
 EXPECTATIONS = {
     10_000: "expect the gist of short sentences like these; more pairs would help most",
     300_000: "enough for one kind of text; other text will be translated badly",
@@ -80,35 +77,58 @@ def init(options: InitOptions) -> None:
     _check_paths(options)
     report = check_corpus(options.corpus, options.languages)
     _check_report(report, options.corpus)
-    recognised = report.statistics.source.language, report.statistics.target.language
-    languages = options.languages[0] or recognised[0], options.languages[1] or recognised[1]
-    counts: Counter[str] = Counter()
-    for part, corpus in options.existing.items():
-        own = check_part(part, options.existing, languages)
-        _check_report(own, corpus)
-        counts[part] = own.distinct_pairs
-    parts = frozenset({"valid", "test"} - options.existing.keys())
-    held_out = held_out_sources(options.existing.values())
-    pair_filter = PairFilter(report.drop, report.statistics)
-    split = Split(report.distinct_pairs, parts, held_out, pair_filter)
+    languages = _choose_languages(options, report)
+    counts = _check_existing(options, languages)
+    split = Split(
+        pairs=report.distinct_pairs,
+        parts=frozenset({"valid", "test"} - options.existing.keys()),
+        held_out=held_out_sources(options.existing.values()),
+        pair_filter=PairFilter(report.drop, report.statistics),
+    )
     facts, sample = describe_corpus(report, split, languages, counts)
     _check_counts(options, facts)
     facts, plan = find_plan(facts, sample, options.minutes)
-    sides = languages[0] or "source", languages[1] or "target"
-    if sides[0] == sides[1]:
-        sides = "source", "target"
+    sides = _name_sides(languages)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
         open_output(options.output) as (config, _),
         create(options.folder, "corpus", {"pairs": facts.pairs}, {}, counts) as draft,
     ):
         counts |= _write_pairs(split, options.corpus, draft, sides)
-        values = _data_values(options, sides, counts)
-        text = render_config(facts, plan, target_language=languages[1], **values)
-        config.write(text.encode())
+        sections = {
+            "data": _data_settings(options, sides, counts, languages[1]),
+            **choose_settings(facts, plan),
+        }
+        run = options.run or f"runs/{options.output.stem}"
+        config.write(render(printable(options.command), run, sections).encode())
     summary = _summary(options, languages, report, counts, facts, plan)
-    lines = chain(_describe_overlap(options, sides), summary)
-    data_lines(chain.from_iterable(map(wrap, lines)))
+    for line in chain(_describe_overlap(options, sides), summary):
+        data_lines(wrap(line))
+
+
+def _choose_languages(options: InitOptions, report: CorpusReport) -> Languages:
+    """Return the declared languages, and where none is declared, the identified one."""
+    source, target = options.languages
+    return (
+        source or report.statistics.source.language,
+        target or report.statistics.target.language,
+    )
+
+
+def _check_existing(options: InitOptions, languages: Languages) -> Counter[str]:
+    """Check the validation and test sets of the user; return their numbers of pairs."""
+    counts: Counter[str] = Counter()
+    for part, corpus in options.existing.items():
+        report = check_part(part, options.existing, languages)
+        _check_report(report, corpus)
+        counts[part] = report.distinct_pairs
+    return counts
+
+
+def _name_sides(languages: Languages) -> tuple[str, str]:
+    """Return the suffixes of the files: the languages if they are known and differ."""
+    source, target = languages[0] or "source", languages[1] or "target"
+    return ("source", "target") if source == target else (source, target)
 
 
 def find_plan(
@@ -116,21 +136,22 @@ def find_plan(
 ) -> tuple[CorpusFacts, Plan]:
     """Choose a plan by a trial; if the speed leads to another model or batch, by a second trial.
 
-    Return the facts with the largest vocabulary for the text, and without truecasing if it fails.
+    Return the facts with the largest vocabulary for the text, if a trial has found it.
     """
-    trial = Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * count_cores())
     if pick_device("auto").type == "cuda":
         # On a GPU, a small model is no faster than a large one, so its speed would mislead.
         trial = Trial(PRESETS[3], 32_000, tokens_per_second=1e5, is_gpu=True)
+    else:
+        trial = Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * count_cores())
     plan = choose_plan(facts, trial, minutes)
-    for is_last in False, True:
+    for is_last in (False, True):
         say(f"init: measuring the speed of {plan.preset} with {plan.vocabulary:,} subwords")
-        tried, trial = plan, run_trial(facts, plan, sample)
-        if trial.vocabulary < plan.vocabulary:
+        tried = plan
+        trial = run_trial(facts, tried, sample)
+        if trial.vocabulary < tried.vocabulary:
             facts = replace(facts, max_vocabulary=trial.vocabulary)
-        if not trial.restores_case:
-            facts = replace(facts, settings={**facts.settings, "truecase": None, "dotless_i": None})
-        plan = choose_plan(facts, trial, minutes, tried.preset if is_last else None)
+        # The second trial decides everything except the preset, so that there is no third.
+        plan = choose_plan(facts, trial, minutes, preset=tried.preset if is_last else None)
         if (plan.preset, plan.max_tokens) == (tried.preset, tried.max_tokens):
             break
     return facts, plan
@@ -140,81 +161,105 @@ def _check_paths(options: InitOptions) -> None:
     """Check that all corpora can be read, and that no file of the user would be overwritten."""
     for part, corpus in options.existing.items():
         check_readable(corpus, (f"--{part}",))
-    corpora = [options.corpus, *options.existing.values()]
-    inputs = {Path(os.path.realpath(path)) for corpus in corpora for path in paths_of(corpus)}
-    folder = options.folder
-    for path in options.output, folder:
-        problem = None
-        if options.output.is_dir() or any(parent.is_file() for parent in path.parents):
-            problem = "cannot be a file"
-        elif Path(os.path.realpath(path)) in inputs.union(*(one.parents for one in inputs)):
-            problem = "is an input"
-        elif folder.exists() and kind_at(folder) != "corpus":
-            problem = f"cannot be written, because {folder} is not from `mtkit init`"
-        elif os.path.lexists(path) and not options.force:
-            problem = "already exists (--force replaces it)"
-        if problem:
+    for path in (options.output, options.folder):
+        problem = _find_problem(path, options)
+        if problem is not None:
             raise UserError(f"{path} {problem}; choose another output with -o")
     check_output(options.output)
 
 
+def _find_problem(path: Path, options: InitOptions) -> str | None:
+    """Return why `path` cannot be written; None if it can."""
+    corpora = [options.corpus, *options.existing.values()]
+    inputs = [Path(os.path.realpath(file)) for corpus in corpora for file in paths_of(corpus)]
+    folders_of_inputs = {folder for file in inputs for folder in file.parents}
+    if options.output.is_dir() or any(parent.is_file() for parent in path.parents):
+        return "cannot be a file"
+    if Path(os.path.realpath(path)) in folders_of_inputs.union(inputs):
+        return "is an input"
+    if options.folder.exists() and kind_at(options.folder) != "corpus":
+        return f"cannot be written, because {options.folder} is not from `mtkit init`"
+    if os.path.lexists(path) and not options.force:
+        return "already exists (--force replaces it)"
+    return None
+
+
 def _check_report(report: CorpusReport, corpus: Corpus) -> None:
     """Warn of frequent faults; raise UserError if the corpus should not be used as it is."""
-    if failed := "; ".join(f"{it.name}: {it.note or it.meaning}" for it in report.failed[:2]):
-        raise UserError(f"{next(paths_of(corpus))}: {failed} (`mtkit check` shows examples)")
-    for it in [*report.frequent, report.misalignment, report.languages]:
-        if it.status == "warned":
-            text = it.note or f"{it.count:,} of {it.checked:,} pairs: {it.meaning}"
-            path = next(paths_of(corpus))
-            warn(f"{path}: {it.name}: {text}; {it.advice} (`mtkit check` shows examples)")
+    path = next(paths_of(corpus))
+    advice = "(`mtkit check` shows examples)"
+    if report.failed:
+        failures = [
+            f"{finding.name}: {finding.note or finding.meaning}" for finding in report.failed[:2]
+        ]
+        raise UserError(f"{path}: {'; '.join(failures)} {advice}")
+    for finding in [*report.frequent, report.misalignment, report.languages]:
+        if finding.status == "warned":
+            warn(f"{path}: {finding.name}: {_describe(finding)}; {finding.advice} {advice}")
+
+
+def _describe(finding: Finding) -> str:
+    if finding.note:
+        return finding.note
+    return f"{finding.count:,} of {finding.checked:,} pairs: {finding.meaning}"
 
 
 def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
-    counts = ("train", facts.pairs, 50), ("valid", facts.valid, 5), ("test", facts.test, 5)
-    for part, pairs, needed in counts:
+    counts = {"train": facts.pairs, "valid": facts.valid, "test": facts.test}
+    for part, pairs in counts.items():
+        needed = MIN_PAIRS[part]
         if pairs < needed:
-            name = next(paths_of(options.existing.get(part, options.corpus)))
+            path = next(paths_of(options.existing.get(part, options.corpus)))
             raise UserError(
-                f"{name}: '{part}' needs at least {needed} distinct pairs, not {pairs:,}; "
+                f"{path}: '{part}' needs at least {needed} distinct pairs, not {pairs:,}; "
                 "add pairs, or give other files with --valid and --test"
             )
 
 
-def _write_pairs(split: Split, corpus: Corpus, folder: Path, sides: Sequence[str]) -> Counter[str]:
+def _write_pairs(
+    split: Split, corpus: Corpus, folder: Path, sides: tuple[str, str]
+) -> Counter[str]:
     """Write the source and target file of each part; return the number of pairs of each part."""
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
         files = {}
-        for part, side in product(("train", *split.parts), sides):
-            file = (folder / f"{part}.{side}").open("w", encoding="utf-8", newline="\n")
-            files[part, side] = stack.enter_context(file)
+        for part in ("train", *split.parts):
+            for side in sides:
+                file = (folder / f"{part}.{side}").open("w", encoding="utf-8", newline="\n")
+                files[part, side] = stack.enter_context(file)
+        source, target = sides
         for part, pair in split.split(read_pairs(corpus)):
             counts[part] += 1
-            files[part, sides[0]].write(f"{pair.source}\n")
-            files[part, sides[1]].write(f"{pair.target}\n")
+            files[part, source].write(f"{pair.source}\n")
+            files[part, target].write(f"{pair.target}\n")
     return counts
 
 
-def _data_values(
-    options: InitOptions, sides: Sequence[str], counts: Mapping[str, int]
-) -> dict[str, str | int]:
-    """Return what the config says about the command, the run and the corpora."""
-    values: dict[str, str | int] = {
-        "command": printable(options.command),
-        "run": flow(options.run or f"runs/{options.output.stem}"),
+def _data_settings(
+    options: InitOptions, sides: tuple[str, str], counts: Mapping[str, int], target: str | None
+) -> list[Setting]:
+    """Return the section `data`; `target`: the language of the target."""
+    purposes = {
+        "train": "to train on",
+        "valid": "to measure quality during training",
+        "test": "to measure the final model: use them once, at the end",
     }
-    for part in "train", "valid", "test":
-        names = (f"{options.folder / part}.{side}" for side in sides)
-        corpus = dict(zip(("source", "target"), names, strict=True))
+    settings = []
+    for part, purpose in purposes.items():
         if part in options.existing:
-            corpus = options.existing[part].model_dump(exclude_defaults=True)
-        values |= {part: flow(corpus), f"{part}_pairs": counts[part]}
-    return values
+            corpus: dict[str, Any] = options.existing[part].model_dump(exclude_defaults=True)
+        else:
+            source_file, target_file = (f"{options.folder / part}.{side}" for side in sides)
+            corpus = {"source": source_file, "target": target_file}
+        settings.append(Setting(part, corpus, f"{counts[part]:,} pairs {purpose}"))
+    language = "language of the target; it decides how BLEU divides text into words"
+    return [*settings, Setting("target_language", target, language)]
 
 
-def _describe_overlap(options: InitOptions, sides: Sequence[str]) -> Iterator[str]:
+def _describe_overlap(options: InitOptions, sides: tuple[str, str]) -> Iterator[str]:
     """Say how much of the user's test set occurs in the training files."""
-    if test := options.existing.get("test"):
+    test = options.existing.get("test")
+    if test is not None:
         source, target = (str(options.folder / f"train.{side}") for side in sides)
         training = read_pairs(TextCorpus(source=source, target=target))
         overlap = find_overlap(list(read_pairs(test)), training)
@@ -230,7 +275,6 @@ def _summary(
     plan: Plan,
 ) -> Iterator[str]:
     """Say what was written, how long a run will take, and what to expect from it."""
-    total = plan.seconds / 60
     yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
     yield f"wrote {options.folder}/: {plural(counts['train'], 'pair')} to train on"
     held_out = {part: counts[part] for part in ("valid", "test") if part not in options.existing}
@@ -243,16 +287,25 @@ def _summary(
             f"left out: {plural(left_out, 'pair')} (blank, with a text that another part has, "
             "or chosen to be held out, but repeated or faulty)"
         )
-    if broken := facts.settings["broken_rules"]:
-        yield f"training will drop pairs that break a rule: {broken}"
-    found = ", identified in the text; if this is wrong, use --languages"
+    if facts.broken_rules:
+        yield f"training will drop pairs that break a rule: {describe_rules(facts)}"
     named = " to ".join(language or "unknown" for language in languages)
-    yield f"languages: {named}{'' if options.languages[1] else found}"
-    training = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
-    yield f"forecast: {total:.1f} minutes, {plan.training_seconds / 60:.1f} to train {training}"
-    expectation = next(text for fewer, text in EXPECTATIONS.items() if facts.pairs < fewer)
+    is_declared = options.languages[1] is not None
+    how = "" if is_declared else ", identified in the text; if this is wrong, use --languages"
+    yield f"languages: {named}{how}"
+    yield from _forecast(options, facts, plan)
+    is_default = options.output == Path("mtkit.yaml")
+    config = [] if is_default else ["-c", str(options.output)]
+    yield f"next: {shlex.join(['mtkit', 'run', *config])}"
+
+
+def _forecast(options: InitOptions, facts: CorpusFacts, plan: Plan) -> Iterator[str]:
+    """Say how long a run will take, and what to expect from so many pairs."""
+    total = plan.seconds / 60
+    training = plan.training_seconds / 60
+    length = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
+    yield f"forecast: {total:.1f} minutes, {training:.1f} to train {length}"
+    expectation = next(text for limit, text in EXPECTATIONS.items() if facts.pairs < limit)
     yield f"{plural(facts.pairs, 'pair')}: {expectation}"
     if total > 1.15 * options.minutes:
         yield f"the time is too short: the shortest run takes {total:.1f} minutes"
-    config = [] if options.output == Path("mtkit.yaml") else ["-c", str(options.output)]
-    yield f"next: {shlex.join(['mtkit', 'run', *config])}"

@@ -19,10 +19,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from commands import Stdin, call
-from folders import train
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.config.corpora import Corpus, TextCorpus
-from mtkit.config.settings import Config
+from mtkit.config.settings import DROP_RULES, Config
 from mtkit.config.yaml import load_config
 from mtkit.corpus import read
 from mtkit.corpus.check import check_corpus
@@ -30,10 +29,12 @@ from mtkit.corpus.files import read_lines
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import normalised
 from mtkit.corpus.statistics import Languages
-from mtkit.init.facts import Split, describe_corpus, key_of
+from mtkit.init.config_text import Setting, choose_settings, render
+from mtkit.init.facts import CorpusFacts, describe_corpus
 from mtkit.init.init import find_plan
-from mtkit.init.presets import PRESETS, CorpusFacts, Plan, Preset, Trial, choose_plan, render_config
-from mtkit.init.trial import restores_case, run_trial
+from mtkit.init.presets import PRESETS, Plan, Preset, Trial, choose_plan
+from mtkit.init.split import Split, key_of
+from mtkit.init.trial import run_trial
 
 PARTS = "train", "valid", "test"
 LANGUAGES = "en", "ko"
@@ -82,7 +83,7 @@ def test_keys_ignore_case_and_punctuation_but_not_the_marks_of_words() -> None:
 
 def facts(pairs: int = 28_000, **changes: Any) -> CorpusFacts:
     values: dict[str, Any] = {"valid": 500, "test": 500, "is_joint": True, "characters": 200}
-    return CorpusFacts(pairs, **values | {"settings": {}} | changes)
+    return CorpusFacts(pairs, **values | changes)
 
 
 CORPORA = st.builds(
@@ -92,14 +93,12 @@ CORPORA = st.builds(
     test=st.integers(5, 2500),
     is_joint=st.booleans(),
     characters=st.integers(1, 8000),
-    settings=st.fixed_dictionaries(
-        {
-            "sentences": st.sampled_from([None, "en"]),
-            "abbreviations": st.sampled_from([None, "M", "No Mme"]),
-            "truecase": st.sampled_from([None, "true"]),
-            "dotless_i": st.sampled_from([None, "both"]),
-        }
-    ),
+    has_repeated_pairs=st.booleans(),
+    broken_rules=st.dictionaries(st.sampled_from(DROP_RULES), st.integers(1, 1000)),
+    sentences=st.sampled_from([None, "en", "no"]),
+    abbreviations=st.sampled_from(["", "M", "No Mme"]),
+    truecase=st.booleans(),
+    dotless_i=st.sampled_from([None, "both"]),
     max_vocabulary=st.none() | st.integers(270, 8000),
 )
 TRIALS = st.builds(
@@ -114,11 +113,12 @@ TRIALS = st.builds(
     is_gpu=st.booleans(),
 )
 MINUTES = st.floats(1, 10_000)
-DATA = dict.fromkeys(PARTS, "{source: a, target: b}")
+DATA = [Setting(part, {"source": "a", "target": "b"}) for part in PARTS]
 
 
 def config_of(corpus: CorpusFacts, plan: Plan) -> Config:
-    return Config.model_validate(yaml.safe_load(render_config(corpus, plan, run="r", **DATA)))
+    sections = {"data": DATA, **choose_settings(corpus, plan)}
+    return Config.model_validate(yaml.safe_load(render("mtkit init", "r", sections)))
 
 
 @given(CORPORA, TRIALS, MINUTES)
@@ -130,10 +130,10 @@ def test_every_plan_is_a_valid_config(corpus: CorpusFacts, trial: Trial, minutes
     assert (batching.max_tokens, batching.max_length) == (plan.max_tokens, plan.max_length)
     assert training.warmup < plan.steps and training.validate_every * 10 <= plan.steps
     assert training.save_every <= training.validate_every
-    for name in "sentences", "dotless_i":
-        assert getattr(config.decoding, name) == corpus.settings[name]
-    assert config.decoding.abbreviations == (corpus.settings["abbreviations"] or "")
-    assert config.decoding.truecase == (corpus.settings["truecase"] == "true")
+    for name in "sentences", "abbreviations", "truecase", "dotless_i":
+        assert getattr(config.decoding, name) == getattr(corpus, name)
+    assert batching.deduplicate == corpus.has_repeated_pairs
+    assert batching.drop == list(corpus.broken_rules)
     assert config.tokenizer.vocab_size == plan.vocabulary
 
 
@@ -329,8 +329,8 @@ def test_sides_in_one_script_share_a_vocabulary(
 def test_abbreviations_of_the_corpus_are_not_split_at(tmp_path: Path) -> None:
     pairs = [(f"Ici Mme. Curie voit {i} maisons.", f"Here she sees {i} houses.") for i in range(9)]
     pairs += [(f"Le chien voit {i} chats.", f"The dog sees {i} cats.") for i in range(300)]
-    settings = described(pairs, ("fr", "en"), tmp_path).settings
-    assert (settings["sentences"], settings["abbreviations"]) == ("fr", "Mme")
+    facts = described(pairs, ("fr", "en"), tmp_path)
+    assert (facts.sentences, facts.abbreviations) == ("fr", "Mme")
 
 
 @pytest.mark.parametrize(("end", "language"), [("", None), (" It sleeps.", "fr")])
@@ -339,7 +339,7 @@ def test_lines_are_split_only_if_their_targets_have_several_sentences(
 ) -> None:
     pairs = [(f"Le chat {i} dort. Le chien dort.", f"A cat {i} sleeps.{end}") for i in range(9)]
     pairs += [(f"Le chien {i} dort.", f"The dog {i} sleeps.") for i in range(300)]
-    assert described(pairs, ("fr", "en"), tmp_path).settings["sentences"] == language
+    assert described(pairs, ("fr", "en"), tmp_path).sentences == language
 
 
 @pytest.mark.parametrize(
@@ -353,14 +353,7 @@ def test_dotless_i_is_that_of_the_languages(
     languages: Languages, side: str | None, tmp_path: Path
 ) -> None:
     pairs = [(f"The dog sees {i} cats.", f"Le chien voit {i} chats.") for i in range(60)]
-    assert described(pairs, languages, tmp_path).settings["dotless_i"] == side
-
-
-def test_truecasing_is_tried() -> None:
-    lines = ["Two men are in Spain.", "A dog runs in the snow.", "NATO and the EU are in Spain."]
-    tokenizer = train(lines * 9, vocab_size=330)
-    assert restores_case(lines, tokenizer, False)
-    assert not restores_case([line.swapcase() for line in lines], tokenizer, False)
+    assert described(pairs, languages, tmp_path).dotless_i == side
 
 
 def test_given_sets_are_used_and_told_how_much_of_them_is_trained_on(

@@ -1,0 +1,250 @@
+"""The settings that `mtkit init` chooses, and the commented config that it writes.
+
+Settings are values of Python until `render` writes them as YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mtkit.config.locate import flow
+from mtkit.init.facts import CorpusFacts
+from mtkit.init.presets import VALIDATIONS, Plan
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of a section, and the comment above it; None: the default, so it is left out."""
+
+    name: str
+    value: Any
+    comment: str = ""
+
+
+Sections = Mapping[str, Sequence[Setting]]
+"""The settings of each section of a config, in the order of the file."""
+
+
+@dataclass(frozen=True)
+class Dropouts:
+    """Rates of dropout; None: the default."""
+
+    residual: float
+    attention: float | None = None
+    activation: float | None = None
+
+
+DROPOUT_BY_EPOCHS = {
+    60: Dropouts(0.2, attention=0.1, activation=0.1),
+    24: Dropouts(0.2),
+    5: Dropouts(0.1),
+    0: Dropouts(0.0),
+}
+"""Dropout for each least number of epochs."""
+CHECKPOINT_SECONDS = 600
+"""Time between checkpoints: what an interruption loses at most."""
+
+
+def choose_settings(facts: CorpusFacts, plan: Plan) -> Sections:
+    """Return the settings of all sections except `data`."""
+    return {
+        "tokenizer": _tokenizer_settings(facts, plan),
+        "batching": _batching_settings(facts, plan),
+        "model": _model_settings(facts, plan),
+        "training": _training_settings(facts, plan),
+        "decoding": _decoding_settings(facts, plan),
+    }
+
+
+def as_values(sections: Sections) -> dict[str, dict[str, Any]]:
+    """Return the settings as nested data, for `Config.model_validate`."""
+    return {
+        name: {setting.name: setting.value for setting in settings if setting.value is not None}
+        for name, settings in sections.items()
+    }
+
+
+def render(command: str, run: str, sections: Sections) -> str:
+    """Return the text of a config; `command`: the command that writes it."""
+    lines = [f"# Written by `{command}`.", f"run: {flow(run)}"]
+    for name, settings in sections.items():
+        lines += ["", f"{name}:", *_render_settings(settings)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _render_settings(settings: Sequence[Setting]) -> Iterator[str]:
+    for setting in settings:
+        if setting.value is not None:
+            if setting.comment:
+                yield f"  # {setting.comment}"
+            yield f"  {setting.name}: {flow(setting.value)}"
+
+
+def _tokenizer_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
+    return [
+        Setting(
+            "vocab_size",
+            plan.vocabulary,
+            f"subwords per vocabulary, chosen for {facts.pairs:,} pairs and "
+            f"{facts.characters:,} different characters",
+        ),
+        Setting(
+            "joint",
+            facts.is_joint,
+            "true: both sides share a vocabulary, because they use the same script; "
+            "false: each has its own",
+        ),
+    ]
+
+
+def _batching_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
+    estimates = describe_rules(facts)
+    return [
+        Setting("max_tokens", plan.max_tokens, "tokens of a batch, padding included"),
+        Setting("max_length", plan.max_length, "longest side of a pair, in subwords"),
+        Setting(
+            "deduplicate",
+            True if facts.has_repeated_pairs else None,
+            "some pairs occur more than once",
+        ),
+        Setting(
+            "drop",
+            list(facts.broken_rules) or None,
+            f"drop pairs that break these rules (estimated pairs): {estimates}; "
+            "`mtkit check` shows examples",
+        ),
+    ]
+
+
+def describe_rules(facts: CorpusFacts) -> str:
+    """Return the rules that training applies, each with the estimated number of pairs."""
+    return ", ".join(f"{rule} ({count:,})" for rule, count in facts.broken_rules.items())
+
+
+def _model_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
+    preset = plan.preset
+    if preset.published_dropout is None:
+        dropouts = next(
+            rates
+            for least_epochs, rates in DROPOUT_BY_EPOCHS.items()
+            if plan.epochs >= least_epochs
+        )
+    else:
+        dropouts = Dropouts(preset.published_dropout)
+    return [
+        Setting(
+            "kind",
+            "transformer",
+            "the largest model for which there are enough pairs and enough time",
+        ),
+        Setting("layers", preset.layers),
+        Setting("d_model", preset.d_model),
+        Setting("ffn", preset.ffn),
+        Setting("heads", preset.heads),
+        Setting(
+            "tie",
+            None if facts.is_joint else "target",
+            "the output layer shares the weights of the target embedding",
+        ),
+        Setting("dropout", dropouts.residual, "more dropout for more epochs, against overfitting"),
+        Setting("attention_dropout", dropouts.attention),
+        Setting("activation_dropout", dropouts.activation),
+    ]
+
+
+def _training_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
+    width = plan.preset.d_model
+    if plan.preset.published_dropout is None:
+        optimizer: dict[str, Any] = {"kind": "muon", "weight_decay": 0.1}
+        peak_at_width_128 = 6e-3 if plan.epochs >= 24 else 8e-3
+        peak = peak_at_width_128 * (128 / width) ** 0.5
+        warmup = 300
+    else:  # as in Vaswani et al. 2017
+        optimizer = {"kind": "adam"}
+        warmup = 4000
+        peak = (warmup * width) ** -0.5
+    minutes = max(1, round(plan.training_seconds / 60))
+    validate_every = plan.steps // VALIDATIONS
+    save_every = round(plan.steps * CHECKPOINT_SECONDS / max(plan.training_seconds, 1.0))
+    return [
+        Setting(
+            "steps",
+            plan.steps,
+            f"{plan.epochs:,.1f} epochs over {facts.pairs:,} pairs, in about {minutes:,} min",
+        ),
+        Setting(
+            "optimizer",
+            optimizer,
+            "Muon needs about half the steps of Adam; base and big use Adam, "
+            "as in Vaswani et al. 2017",
+        ),
+        Setting(
+            "warmup",
+            min(warmup, max(1, plan.steps // 8)),
+            "the learning rate rises for this many steps, then decays to zero at the last step",
+        ),
+        Setting("schedule", {"kind": "cosine", "peak": float(f"{peak:.1e}")}),
+        Setting(
+            "accumulate",
+            plan.accumulate if plan.accumulate > 1 else None,
+            "batches per step, because more tokens in one batch would not fit in memory",
+        ),
+        Setting(
+            "validate_every",
+            validate_every,
+            "steps between validations: there are ten in the whole run",
+        ),
+        Setting(
+            "save_every",
+            max(1, min(validate_every, save_every)),
+            "steps between checkpoints: an interrupted run resumes from the last one",
+        ),
+        Setting(
+            "validation_sentences",
+            plan.validation_sentences,
+            "sentences that each validation translates, so few that this takes little time",
+        ),
+        Setting(
+            "best_by",
+            "step",
+            "use the weights of the last step: "
+            "they are the best after the learning rate has decayed",
+        ),
+        Setting("average", 1),
+    ]
+
+
+def _decoding_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
+    return [
+        Setting(
+            "beam",
+            5,
+            "hypotheses kept during search: 4 to 6 are best, 1 is about three times as fast",
+        ),
+        Setting(
+            "max_length", plan.max_output, "longest translation, in subwords; longer input is split"
+        ),
+        Setting(
+            "sentences",
+            facts.sentences,
+            "the sources are single sentences, "
+            "so a line with several is translated sentence by sentence",
+        ),
+        Setting(
+            "abbreviations",
+            facts.abbreviations or None,
+            "words of the source whose full stop does not end a sentence",
+        ),
+        Setting(
+            "truecase",
+            True if facts.truecase else None,
+            "few sources are in capitals or in lower case only, so such lines are truecased first",
+        ),
+        Setting(
+            "dotless_i",
+            facts.dotless_i,
+            "the side on which I is the capital of ı, and İ is the capital of i",
+        ),
+    ]

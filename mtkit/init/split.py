@@ -1,0 +1,102 @@
+"""How `mtkit init` divides a corpus into training, validation and test pairs.
+
+Only the hash of the source decides whether a pair is held out for validation or test, so equal
+sources are never both in training and held out. Sources that differ only in case, width, spaces or
+punctuation count as equal. As a corpus grows, the held-out share shrinks, so no training pair is
+held out later. A held-out pair is dropped if its target occurs in the training data.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+
+from mtkit.corpus.read import Pair
+from mtkit.corpus.rules import PairFilter, normalised
+
+MAX_HELD_OUT: dict[str, int] = {"valid": 1000, "test": 2500}
+"""Most pairs per set; validation gets fewer than the test, because it is repeated in training."""
+
+
+def held_out_share(pairs: int, part: str) -> float:
+    """Return the share that is held out for a part, in a corpus of `pairs` distinct pairs.
+
+    The largest of: 2 %; the share of 250 pairs, at most 5 %; the share of 12 pairs, at most 12 %.
+    It never exceeds MAX_HELD_OUT pairs, and never grows with the number of pairs.
+    """
+    small = max(min(250 / pairs, 0.05), min(12 / pairs, 0.12))
+    return min(MAX_HELD_OUT[part] / pairs, max(0.02, small))
+
+
+def key_of(text: str) -> int:
+    """Return a 64-bit hash of the words of a text, ignoring case, width, spaces and punctuation."""
+    words = normalised(text).encode(errors="replace")
+    return int.from_bytes(blake2b(words, digest_size=16).digest()[:8])
+
+
+@dataclass(frozen=True)
+class Split:
+    """A rule that assigns each pair of a corpus to training, validation or test."""
+
+    pairs: int
+    """Approximate number of distinct pairs."""
+    parts: frozenset[str] = frozenset({"valid", "test"})
+    held_out: AbstractSet[str] = frozenset()
+    """Normalised sources of existing validation and test sets; pairs with them are left out."""
+    pair_filter: PairFilter | None = None
+    """Rules; a pair that breaks one is not held out."""
+
+    def part_of(self, key: int) -> str:
+        """Return the part that sources with this key belong to."""
+        point = (key >> 16) / (1 << 48)
+        if "test" in self.parts and point < held_out_share(self.pairs, "test"):
+            return "test"
+        if "valid" in self.parts and point >= 1 - held_out_share(self.pairs, "valid"):
+            return "valid"
+        return "train"
+
+    def split(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, Pair]]:
+        """Yield pairs with their part: first the training pairs in order, then the held-out pairs.
+
+        Each source is held out once, with its first suitable target. Blank pairs are left out.
+        Memory: 8 bytes per training pair.
+        """
+        candidates: dict[int, dict[int, Pair]] = {}
+        """For each source that is held out, its pairs, by the key of the target."""
+        trained_targets = array("Q")
+        for pair in pairs:
+            is_in_other_set = bool(self.held_out) and normalised(pair.source) in self.held_out
+            if pair.blank or is_in_other_set:
+                continue
+            source = key_of(pair.source)
+            target = key_of(pair.target)
+            if self.part_of(source) == "train":
+                trained_targets.append(target)
+                yield "train", pair
+            else:
+                candidates.setdefault(source, {}).setdefault(target, pair)
+        overlapping = _find_common(candidates.values(), trained_targets)
+        for source, pairs_by_target in candidates.items():
+            for target, pair in pairs_by_target.items():
+                if target not in overlapping and not self.is_faulty(pair):
+                    yield self.part_of(source), pair
+                    break
+
+    def is_faulty(self, pair: Pair) -> bool:
+        """Return whether the pair breaks a rule of the filter."""
+        return self.pair_filter is not None and self.pair_filter.broken_rule(pair) is not None
+
+
+def _find_common(
+    candidates: Iterable[Mapping[int, Pair]], trained_targets: Sequence[int]
+) -> set[int]:
+    """Return the targets of candidates that training has, too."""
+    targets = [target for pairs_by_target in candidates for target in pairs_by_target]
+    # numpy needs 8 bytes per target; a set of Python's integers would need ten times as much.
+    common = np.intersect1d(np.array(targets, np.uint64), np.array(trained_targets, np.uint64))
+    return set(common.tolist())
