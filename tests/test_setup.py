@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import mtkit
+import write_synthetic
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -90,7 +92,7 @@ def test_make_targets_parse(target: str) -> None:
 
 
 def test_files_in_the_makefile_exist() -> None:
-    for path in re.findall(r"\b(?:tests|data/demo|configs)/[\w/.-]+\.\w+", MAKEFILE):
+    for path in re.findall(r"(?:tests|data|configs|\.ci)/[\w/.-]+\.(?:py|sh|yaml)\b", MAKEFILE):
         assert (ROOT / path).exists(), path
 
 
@@ -107,6 +109,28 @@ def test_multi30k_is_copied_from_a_folder(tmp_path: Path) -> None:
     )
     copy = next(line for line in dry.stdout.splitlines() if line.startswith("cp "))
     assert {Path(word).name for word in copy.split()[1:-1]} == set(names)
+
+
+def test_synthetic_corpora_hold_the_best_translation_and_the_closest_to_the_reference(
+    tmp_path: Path,
+) -> None:
+    """A translation that reached the length limit is never used; then the line is blank."""
+
+    def translation(text: str, score: float, *, truncated: bool = False) -> dict[str, object]:
+        return {"text": text, "score": score, "truncated": truncated}
+
+    rows = [
+        [translation("ein Hut", -1.0), translation("ein Hund", -2.0)],
+        [translation("ein ein", -1.0, truncated=True), translation("eine Katze", -2.0)],
+        [translation("nein nein", -1.0, truncated=True)],
+    ]
+    records = [{**row[0], "n_best": row} for row in rows]
+    lines = [json.dumps(record) for record in records]
+    (tmp_path / "n-best.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "references").write_text("ein Hund\neine Katze\nnein\n", encoding="utf-8")
+    write_synthetic.main(tmp_path, tmp_path / "references")
+    assert (tmp_path / "best.de").read_text(encoding="utf-8") == "ein Hut\n\n\n"
+    assert (tmp_path / "close.de").read_text(encoding="utf-8") == "ein Hund\neine Katze\n\n"
 
 
 def test_continuous_integration_runs_check_and_test() -> None:

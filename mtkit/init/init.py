@@ -36,7 +36,7 @@ from mtkit.models.device import pick_device
 from mtkit.report import data_lines, plural, printable, say, warn, wrap
 from mtkit.scoring.overlap import find_overlap
 
-MIN_PAIRS = {"train": 50, "valid": 5, "test": 5}
+MIN_PART_PAIRS = {"train": 50, "valid": 5, "test": 5}
 """Fewest distinct pairs of each part."""
 EXPECTATIONS = {
     10_000: "expect the gist of short sentences like these; more pairs would help most",
@@ -207,7 +207,7 @@ def _describe(finding: Finding) -> str:
 def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
     counts = {"train": facts.pairs, "valid": facts.valid, "test": facts.test}
     for part, pairs in counts.items():
-        needed = MIN_PAIRS[part]
+        needed = MIN_PART_PAIRS[part]
         if pairs < needed:
             path = next(paths_of(options.existing.get(part, options.corpus)))
             raise UserError(

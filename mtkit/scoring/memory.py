@@ -10,17 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+from mtkit.batching.plan import Rows
 from mtkit.batching.store import Store
 from mtkit.progress import progress
 from mtkit.tokenizer.codec import Tokenizer
 
 BLOCK_SENTENCES, BLOCK_PAIRS = 1024, 4096
 """Numbers of sentences and training pairs that are compared at once, to limit memory."""
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.machine import peak_bytes
 from mtkit.report import data_lines, table
-from mtkit.study.bench import sample
+from mtkit.study.bench import results, sample
 
 HERE = Path(__file__).parent
 NEVER = 10**9
@@ -222,7 +222,7 @@ def main() -> None:
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"no such row: {', '.join(unknown)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # after ending what was started
-    machine = sample.describe_machine(torch.device("cpu"))
+    machine = results.describe_machine(torch.device("cpu"))
     machine["processor"] = ask_gpu("name") or machine["processor"]
     print("{processor}, torch {torch}, mtkit {mtkit}".format_map(machine), flush=True)
     rows: dict[str, Row] = {}

@@ -124,16 +124,16 @@ def test_layers_are_reported_as_table_and_json(capsys: Capture) -> None:
     briefly = partial(bench_layers, "cpu", lengths=(32, 64, 128, 256), seconds_each=1e-4)
     briefly(as_json=True)
     record = json.loads(capsys.readouterr().out)
-    assert [of["layer"] for of in record["layers"]] == list(LAYER_TYPES)
+    assert [costs["layer"] for costs in record["layers"]] == [kind.name for kind in LAYER_TYPES]
     whole, restricted, *_ = record["layers"]
     assert whole["exponents"]["memory"] > 1.4 > restricted["exponents"]["memory"]
-    for of in record["layers"]:
-        assert min(of["seconds"]) > 0
-        assert of["bytes"] == sorted(of["bytes"])
+    for costs in record["layers"]:
+        assert min(costs["seconds"]) > 0
+        assert costs["bytes"] == sorted(costs["bytes"])
     briefly(as_json=False)
     text = capsys.readouterr().out
-    for time, memory, _ in LAYER_TYPES.values():
-        assert f"O({time})" in text and f"O({memory})" in text
+    for kind in LAYER_TYPES:
+        assert f"O({kind.time})" in text and f"O({kind.memory})" in text
     assert max(map(len, text.splitlines())) <= 80
 
 

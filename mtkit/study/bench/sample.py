@@ -1,4 +1,4 @@
-"""What benchmarks run on: the machine, and a random model, random batches and random sentences.
+"""What benchmarks run on: a random model, random batches and random sentences.
 
 They take as much work as a trained model on Multi30k: sentences have the same lengths, and every
 subword is one word.
@@ -6,17 +6,13 @@ subword is one word.
 
 from __future__ import annotations
 
-import platform
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mtkit.artifacts.manifest import VERSION
 from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import WEIGHTS
 from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
@@ -51,15 +47,23 @@ def draw_batches(folder: Path, vocab: int, seed: int, pairs: int = PAIRS) -> Bat
     """Write `pairs` sentence pairs of ids below `vocab` to `folder`/batches and open them."""
     random = np.random.Generator(np.random.PCG64(seed))
     path = folder / "batches"
-    with create(path, "batches", {"data": {"train": {"weight": [1.0]}}}, {}) as partial:
-        for name, count in (("train", pairs), ("valid", 1)):
-            lengths = draw_lengths(count, random)
-            tokens = draw_tokens(int(lengths.sum()), vocab, random)
-            with store_writer(partial, name, vocab) as append:
-                append(tokens, lengths, np.zeros(count, np.uint16))
+    settings = {"data": {"train": {"weight": [1.0]}}}
+    with create(path, "batches", settings, {}) as partial:
+        _draw_store(partial, "train", pairs, vocab, random)
+        _draw_store(partial, "valid", 1, vocab, random)  # batches need a validation pair
         for name in (VALID_SOURCE, VALID_TARGET):
             (partial / name).touch()
     return open_batches(path)
+
+
+def _draw_store(
+    folder: Path, name: str, pairs: int, vocab: int, random: np.random.Generator
+) -> None:
+    lengths = draw_lengths(pairs, random)
+    tokens = draw_tokens(int(lengths.sum()), vocab, random)
+    corpora = np.zeros(pairs, np.uint16)
+    with store_writer(folder, name, vocab) as append:
+        append(tokens, lengths, corpora)
 
 
 def draw_lengths(pairs: int, random: np.random.Generator) -> Lengths:
@@ -73,8 +77,9 @@ def draw_lengths(pairs: int, random: np.random.Generator) -> Lengths:
 def draw_tokens(count: int, vocab: int, random: np.random.Generator) -> Tokens:
     """Return ids whose frequencies follow Zipf's law: the logarithms of the ids are uniform."""
     ordinary = vocab - EOS - 1
-    group: NDArray[np.float64] = np.floor((ordinary + 1) ** random.random(count))
-    return (EOS + group).astype(token_dtype(vocab))
+    # x^u with u uniform in [0, 1): 1 is the most frequent rank.
+    rank: NDArray[np.float64] = np.floor((ordinary + 1) ** random.random(count))
+    return (EOS + rank).astype(token_dtype(vocab))
 
 
 def draw_tokenizer(vocab: int) -> Tokenizer:
@@ -104,25 +109,9 @@ def draw_model(folder: Path, size: str) -> None:
     with torch.no_grad():
         model.output_weight[EOS] = 0.0  # the logit of EOS is average, so EOS is never the best
     tokenizer = draw_tokenizer(vocab)
-    vocabs = {"source_vocab": vocab, "target_vocab": vocab}
-    of_model = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
+    model_config = ModelConfig(
+        model=config.model, decoding=config.decoding, source_vocab=vocab, target_vocab=vocab
+    )
     with create(folder, "model", {"size": size}, {}) as partial:
-        save_model_config(partial, of_model, tokenizer)
+        save_model_config(partial, model_config, tokenizer)
         save_weights(get_weights(model), partial / WEIGHTS)
-
-
-def describe_machine(device: torch.device) -> dict[str, Any]:
-    """Return processor, threads and versions."""
-    name = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")  # on Linux `platform` knows only the family of the CPU
-    if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
-    elif cpuinfo.exists() and (model := re.search(r"model name\s*: (.*)", cpuinfo.read_text())):
-        name = model[1]
-    return {
-        "device": device.type,
-        "processor": name,
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "mtkit": VERSION,
-    }

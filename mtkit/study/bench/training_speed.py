@@ -23,8 +23,9 @@ from mtkit.machine import peak_bytes
 from mtkit.models.device import pick_device
 from mtkit.prefetch import prefetch
 from mtkit.progress import progress
-from mtkit.report import plural, show
-from mtkit.study.bench.sample import describe_machine, draw_batches, draw_tokenizer, size_config
+from mtkit.report import plural
+from mtkit.study.bench.results import BenchReport, TableRows
+from mtkit.study.bench.sample import draw_batches, draw_tokenizer, size_config
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup, connect_processes
 from mtkit.training.processes import count_processes, start_processes
@@ -37,15 +38,6 @@ WARM_UP_STEPS = 3
 """Steps before the measurement, in which kernels are chosen and memory is allocated."""
 WINDOWS = 10
 """Number of time windows that a measurement is divided into; the median window is reported."""
-REPORT = """\
-{workload}: {model}, {parameters:,} parameters
-{precision}, {processes} x {processor}, {threads}, torch {torch}
-
-target tokens/s   {rate[median]:,.0f}  ({rate[min]:,.0f} to {rate[max]:,.0f} in {windows} windows)
-step              {step_ms:,.1f} ms  ({steps:,} steps, {tokens_per_step:,.0f} target tokens each)
-waiting for data  {waiting_for_data:.2%}
-padding           {padding:.2%}
-peak memory       {peak}"""
 
 
 @dataclass(frozen=True)
@@ -61,30 +53,43 @@ def timed_steps(
     inputs: RunInputs, state: TrainState, seconds: float, group: ProcessGroup = SINGLE_PROCESS
 ) -> Generator[TimedStep]:
     """Train for about `seconds` seconds after the warm-up and yield each step."""
-    clip_norm, seed = inputs.config.training.clip_norm, inputs.config.seed
-    make_step = partial(train_step, state, seed=seed, clip_norm=clip_norm, group=group)
+    make_step = partial(
+        train_step,
+        state,
+        seed=inputs.config.seed,
+        clip_norm=inputs.config.training.clip_norm,
+        group=group,
+    )
     stream = inputs.stream(state.model, group)
-    last = time.perf_counter()
+    before = time.perf_counter()
     for number, step in enumerate(prefetch(stream.steps(state.progress.position))):
         ready = time.perf_counter()
         make_step(step.batches, step.tokens, LEARNING_RATE)
-        before, last = last, time.perf_counter()
+        after = time.perf_counter()
         if number >= WARM_UP_STEPS:
-            yield TimedStep(step.tokens, last - before, ready - before)
-            seconds -= group.max(round((last - before) * 1e6)) / 1e6
+            yield TimedStep(
+                tokens=step.tokens, seconds=after - before, waiting_seconds=ready - before
+            )
+            # All processes must stop at the same step, so the slowest one's time counts.
+            seconds -= group.max(round((after - before) * 1e6)) / 1e6
             if seconds <= 0:
                 return
+        before = after
 
 
 def window_rates(steps: Sequence[TimedStep]) -> list[float]:
     """Return the target tokens per second of up to WINDOWS equal windows of whole steps."""
-    length = sum(step.seconds for step in steps) / WINDOWS
-    rates, tokens, seconds = [], 0, 0.0
+    window_seconds = sum(step.seconds for step in steps) / WINDOWS
+    rates = []
+    tokens = 0
+    seconds = 0.0
     for step in steps:
-        tokens, seconds = tokens + step.tokens, seconds + step.seconds
-        if seconds >= length:
+        tokens += step.tokens
+        seconds += step.seconds
+        if seconds >= window_seconds:
             rates.append(tokens / seconds)
-            tokens, seconds = 0, 0.0
+            tokens = 0
+            seconds = 0.0
     return rates
 
 
@@ -123,47 +128,91 @@ def bench_train(
     with open_training_sample(config_file, size, overrides) as (name, inputs):
         processes = count_processes(inputs.config, inputs.tokenizer)
         if processes > 1:
+            # Each process calls this function again, finds its rank, and measures its share.
             arguments = config_file, size, overrides, seconds, as_json
             start_processes(bench_train, processes, *arguments)
             return
-        with connect_processes(pick_device(inputs.config.training.device)) as group:
-            record = {"workload": name, **_measure(inputs, seconds, group)}
+        device = pick_device(inputs.config.training.device)
+        with connect_processes(device) as group:
+            report = _measure(name, inputs, seconds, group)
             if group.is_main:
-                show(record, _text, as_json=as_json)
+                report.write(device, as_json=as_json)
 
 
-def _measure(inputs: RunInputs, seconds: float, group: ProcessGroup) -> dict[str, Any]:
-    state, config = inputs.initial_state(group), inputs.config
-    device, lengths, steps = state.model.device, inputs.data.train.lengths, []
-    with progress("training", unit="steps") as shown:
-        for step in timed_steps(inputs, state, seconds, group):
-            steps.append(step)
-            shown.advance()
-    rates, total = window_rates(steps), sum(step.seconds for step in steps)
-    peak = {"resident": sum(group.gather(peak_bytes())) >> 20}
-    if device.type == "cuda":
-        peak["gpu"] = torch.cuda.max_memory_allocated(device) >> 20
-    max_tokens = config.batching.max_tokens
-    plan = plan_epoch(lengths, max_tokens=max_tokens, seed=config.seed, epoch=0)
+def _measure(name: str, inputs: RunInputs, seconds: float, group: ProcessGroup) -> BenchReport:
+    config = inputs.config
+    state = inputs.initial_state(group)
+    steps = _train(inputs, state, seconds, group)
+    rates = window_rates(steps)
+    parameters = sum(parameter.numel() for parameter in state.model.parameters())
+    plan = plan_epoch(
+        inputs.data.train.lengths, max_tokens=config.batching.max_tokens, seed=config.seed, epoch=0
+    )
     record = {
         "model": config.model.kind,
-        "parameters": sum(parameter.numel() for parameter in state.model.parameters()),
+        "parameters": parameters,
         "precision": state.progress.precision,
-        "max_tokens": max_tokens,
+        "max_tokens": config.batching.max_tokens,
         "processes": group.size,
-        "tokens_per_second": {of.__name__: round(of(rates), 1) for of in (median, min, max)},
+        "tokens_per_second": {
+            "median": round(median(rates), 1),
+            "min": round(min(rates), 1),
+            "max": round(max(rates), 1),
+        },
         "windows": len(rates),
         "steps": len(steps),
         "step_ms": round(median(step.seconds for step in steps) * 1e3, 2),
         "tokens_per_step": round(mean(step.tokens for step in steps), 1),
-        "waiting_for_data": round(sum(step.waiting_seconds for step in steps) / total, 4),
-        "padding": round(padding(lengths, plan), 4),
-        "peak_mib": peak,
+        "waiting_for_data": round(_waiting_share(steps), 4),
+        "padding": round(padding(inputs.data.train.lengths, plan), 4),
+        "peak_mib": _peak_mib(state.model.device, group),
     }
-    return record | describe_machine(device)
+    model = f"{config.model.kind}, {parameters:,} parameters, {state.progress.precision}"
+    processes = f", {group.size} processes" if group.size > 1 else ""
+    return BenchReport(f"{name}: {model}{processes}", record, [_table(record)], left=2)
 
 
-def _text(record: dict[str, Any]) -> Iterator[str]:
-    peak = ", ".join(f"{mib:,} MiB {place}" for place, mib in record["peak_mib"].items())
-    shown = {"rate": record["tokens_per_second"], "threads": plural(record["threads"], "thread")}
-    yield REPORT.format_map(record | shown | {"peak": peak})
+def _train(
+    inputs: RunInputs, state: TrainState, seconds: float, group: ProcessGroup
+) -> list[TimedStep]:
+    steps = []
+    with progress("training", unit="steps") as shown:
+        for step in timed_steps(inputs, state, seconds, group):
+            steps.append(step)
+            shown.advance()
+    return steps
+
+
+def _waiting_share(steps: Sequence[TimedStep]) -> float:
+    """Return the share of the time in which training waited for data."""
+    waiting = sum(step.waiting_seconds for step in steps)
+    return waiting / sum(step.seconds for step in steps)
+
+
+def _peak_mib(device: torch.device, group: ProcessGroup) -> dict[str, int]:
+    """Return the most memory that all processes together, and this GPU, have used, in MiB."""
+    peak = {"resident": sum(group.gather(peak_bytes())) >> 20}
+    if device.type == "cuda":
+        peak["gpu"] = torch.cuda.max_memory_allocated(device) >> 20
+    return peak
+
+
+def _table(record: dict[str, Any]) -> TableRows:
+    rates = record["tokens_per_second"]
+    windows = plural(record["windows"], "window")
+    steps = plural(record["steps"], "step")
+    peaks = [f"{mebibytes:,} MiB {place}" for place, mebibytes in record["peak_mib"].items()]
+    return [
+        [
+            "target tokens/s",
+            f"{rates['median']:,.0f}  ({rates['min']:,.0f} to {rates['max']:,.0f} in {windows})",
+        ],
+        [
+            "step",
+            f"{record['step_ms']:,.1f} ms  "
+            f"({steps}, {record['tokens_per_step']:,.0f} target tokens each)",
+        ],
+        ["waiting for data", f"{record['waiting_for_data']:.2%}"],
+        ["padding", f"{record['padding']:.2%}"],
+        ["peak memory", ", ".join(peaks)],
+    ]

@@ -18,18 +18,18 @@ from itertools import repeat
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
-from unittest.mock import patch
+from typing import Any, TypeVar
 
 from mtkit.artifacts.runs import find_model
 from mtkit.corpus.files import input_lines
 from mtkit.decoding.api import Translator
 from mtkit.decoding.api import load as load_translator
 from mtkit.errors import UserError
-from mtkit.machine import available_cpus, peak_bytes
+from mtkit.machine import peak_bytes
 from mtkit.progress import progress
-from mtkit.report import plural, say, show, table
+from mtkit.report import plural, say, set_quiet
 from mtkit.scoring.line_files import SOURCE_FILE
+from mtkit.study.bench.results import BenchReport
 
 ENGINES = (
     ("torch", "float32"),
@@ -43,6 +43,8 @@ WARM_UP_LINES = 64
 MIN_SINGLE_LINES = 20
 COLUMNS = ("", "beam", "sentences/s", "tokens/s", "a line: p50 ms", "p95", "p99", "MiB")
 
+Result = TypeVar("Result")
+
 
 @dataclass(frozen=True)
 class TranslationTask:
@@ -51,6 +53,8 @@ class TranslationTask:
     name: str
     model: str
     lines: list[str]
+    cache: Path | None = None
+    """Where converted models go; None: into the user's cache."""
 
 
 @contextmanager
@@ -67,19 +71,17 @@ def open_translation_task(
     if model:
         path = text or find_model(model).path.parent / "test" / SOURCE_FILE
         lines = list(input_lines(path)) if text or path.exists() else []
-        if not any(map(str.strip, lines)):
+        if not any(line.strip() for line in lines):
             raise UserError(f"{path}: there is no text to translate; give a file with --input")
         yield TranslationTask(model, model, lines)
         return
     from mtkit.study.bench.sample import draw_model, draw_sentences
 
-    with (
-        TemporaryDirectory(prefix="mtkit-bench-") as folder,
-        patch.dict(os.environ, XDG_CACHE_HOME=folder),  # where converted models go
-    ):
-        draw_model(Path(folder) / "model", size)
+    with TemporaryDirectory(prefix="mtkit-bench-") as folder:
+        drawn = Path(folder) / "model"
+        draw_model(drawn, size)
         name = f"{size}, random weights, sentences as long as Multi30k's"
-        yield TranslationTask(name, str(Path(folder) / "model"), draw_sentences(size))
+        yield TranslationTask(name, str(drawn), draw_sentences(size), cache=Path(folder))
 
 
 def bench_translate(
@@ -93,9 +95,9 @@ def bench_translate(
         UserError: the engine is unavailable.
     """
     from mtkit.models.device import pick_device
-    from mtkit.study.bench.sample import describe_machine
 
-    rows = []
+    measured = []
+    beams = dict.fromkeys((beam, 1))  # once, if `beam` is 1
     with progress("measuring", unit="engines and beams") as shown:
         for library, compute_type in ENGINES:
             if engine not in ("auto", library):
@@ -104,41 +106,64 @@ def bench_translate(
                 load_translator, task.model, device, engine=library, compute_type=compute_type
             )
             try:
-                name = load(beam=beam).engine.name  # convert the model before the measurement
+                # Convert the model in another process than the one whose memory is measured.
+                name = _run_in_process(task.cache, _open_engine, load)
             except UserError as error:
                 if engine != "auto" or library == "torch":
                     raise
                 say(f"left out an engine: {error}")
                 continue
-            for width in dict.fromkeys((beam, 1)):
+            for width in beams:
                 search = partial(load, beam=width, scores=False)  # as `mtkit translate`
-                rate = measure_in_process(search, task.lines, seconds)
-                rows.append({"engine": name, "beam": width} | rate)
+                speed = measure_in_process(search, task.lines, seconds, task.cache)
+                measured.append({"engine": name, "beam": width, **speed})
                 shown.advance()
+    report = BenchReport(
+        task=f"{task.name}: {plural(len(task.lines), 'sentence')}",
+        record={"sentences": len(task.lines), "engines": measured},
+        tables=[[COLUMNS, *(_row(speed) for speed in measured)]],
+    )
+    report.write(pick_device(device), as_json=as_json)
 
-    record = {"task": task.name, "sentences": len(task.lines), "cores": len(available_cpus())}
-    record |= describe_machine(pick_device(device)) | {"engines": rows}
-    show(record, _text, as_json=as_json)
 
-
-def _text(record: dict[str, Any]) -> Iterator[str]:
-    yield f"{record['task']}: {plural(record['sentences'], 'sentence')}"
-    yield f"{record['processor']}, {plural(record['cores'], 'core')}"
-    yield ""
-    rows = [COLUMNS]
-    for of in record["engines"]:
-        rates = f"{of['sentences_per_second']:,.1f}", f"{of['tokens_per_second']:,.0f}"
-        latencies = (f"{milliseconds:,.1f}" for milliseconds in of["latency_ms"].values())
-        rows.append((of["engine"], f"{of['beam']}", *rates, *latencies, f"{of['peak_mib']:,}"))
-    yield from table(rows)
+def _row(speed: dict[str, Any]) -> list[str]:
+    return [
+        speed["engine"],
+        f"{speed['beam']}",
+        f"{speed['sentences_per_second']:,.1f}",
+        f"{speed['tokens_per_second']:,.0f}",
+        *(f"{milliseconds:,.1f}" for milliseconds in speed["latency_ms"].values()),
+        f"{speed['peak_mib']:,}",
+    ]
 
 
 def measure_in_process(
-    load: Callable[[], Translator], lines: Sequence[str], seconds: float
+    load: Callable[[], Translator], lines: Sequence[str], seconds: float, cache: Path | None = None
 ) -> dict[str, Any]:
     """Measure in a new process, so that its memory is that of one translator."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(_measure, load, lines, seconds).result()
+    return _run_in_process(cache, _measure, load, lines, seconds)
+
+
+def _run_in_process(
+    cache: Path | None, function: Callable[..., Result], *arguments: object
+) -> Result:
+    """Return what a function returns in a new, quiet process that uses this cache."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        1, context, initializer=_prepare_process, initargs=(cache,)
+    ) as process:
+        return process.submit(function, *arguments).result()
+
+
+def _prepare_process(cache: Path | None) -> None:
+    set_quiet(True)
+    if cache is not None:
+        os.environ["XDG_CACHE_HOME"] = str(cache)
+
+
+def _open_engine(load: Callable[[], Translator]) -> str:
+    """Open a translator, which converts the model if necessary, and return its engine's name."""
+    return load().engine.name
 
 
 def _measure(
@@ -150,28 +175,41 @@ def _measure(
     """
     translator = load()
     translator.translate(lines[:WARM_UP_LINES])
-    runs = _timed(translator, repeat(lines), seconds)
-    single = _timed(translator, ([line] for line in lines), seconds / 2, MIN_SINGLE_LINES)
-    latencies = sorted(taken for _, taken in single)
-    percentiles = {p: latencies[round(p / 100 * (len(latencies) - 1))] for p in (50, 95, 99)}
+    runs = _time_texts(translator, repeat(lines), seconds)
+    single_lines = ([line] for line in lines)
+    single = _time_texts(translator, single_lines, seconds / 2, at_least=MIN_SINGLE_LINES)
+    latencies = sorted(text.seconds for text in single)
+    last = len(latencies) - 1
+    percentiles = {percent: latencies[round(percent / 100 * last)] for percent in (50, 95, 99)}
     return {
-        "sentences_per_second": round(median(len(lines) / taken for _, taken in runs), 1),
-        "tokens_per_second": round(median(tokens / taken for tokens, taken in runs), 1),
-        "latency_ms": {f"p{p}": round(taken * 1e3, 2) for p, taken in percentiles.items()},
+        "sentences_per_second": round(median(len(lines) / run.seconds for run in runs), 1),
+        "tokens_per_second": round(median(run.tokens / run.seconds for run in runs), 1),
+        "latency_ms": {
+            f"p{percent}": round(seconds * 1e3, 2) for percent, seconds in percentiles.items()
+        },
         "peak_mib": peak_bytes() >> 20,
     }
 
 
-def _timed(
+@dataclass(frozen=True)
+class TimedText:
+    """Target tokens of a translated text, and its seconds."""
+
+    tokens: int
+    seconds: float
+
+
+def _time_texts(
     translator: Translator, texts: Iterable[Sequence[str]], seconds: float, at_least: int = 1
-) -> list[tuple[int, float]]:
-    """Return the target tokens and seconds of each text, until `seconds` are over."""
-    timed: list[tuple[int, float]] = []
+) -> list[TimedText]:
+    """Translate one text after the other, until `seconds` are over."""
+    timed: list[TimedText] = []
     for text in texts:
         if seconds <= 0 and len(timed) >= at_least:
             break
-        began = time.perf_counter()
+        start = time.perf_counter()
         tokens = sum(len(translation.tokens) for translation in translator.results(text))
-        timed.append((tokens, time.perf_counter() - began))
-        seconds -= timed[-1][1]
+        taken = time.perf_counter() - start
+        timed.append(TimedText(tokens, taken))
+        seconds -= taken
     return timed
