@@ -43,7 +43,7 @@ Records = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class TrainingProgress:
+class RunProgress:
     """How far training has come."""
 
     step: int
@@ -91,7 +91,7 @@ class RunInfo:
         return validation if isinstance(validation, Mapping) else {}
 
     @property
-    def progress(self) -> TrainingProgress | None:
+    def progress(self) -> RunProgress | None:
         """How far training has come; None if nothing is logged."""
         if not self.records:
             return None
@@ -99,7 +99,7 @@ class RunInfo:
         index = read_index(self.place)
         step = max(last["step"], index.get("last", 0))
         steps = index.get("steps", 0)
-        return TrainingProgress(step, steps, last.get("epoch"), self._describe_end(step, steps))
+        return RunProgress(step, steps, last.get("epoch"), self._describe_end(step, steps))
 
     def _describe_end(self, step: int, steps: int) -> str | None:
         model = self.artifacts.get("model")

@@ -1,4 +1,4 @@
-"""What the READMEs say is true: commands parse, configs load, links and files exist."""
+"""What the documentation says is true: commands parse, configs load, links and files exist."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from mtkit.config.yaml import load_config
 ROOT = Path(__file__).parents[1]
 PATHS = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "mtkit/guide").glob("[a-z]*.md")),
     *(p for top in ("data", "mtkit", "tests") for p in (ROOT / top).rglob("README.md")),
-    *(ROOT / "mtkit/guide").glob("*.md"),
 ]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PATHS}
 README = TEXTS["README.md"]
@@ -32,7 +33,7 @@ def blocks(language: str) -> list[str]:
 
 def commands(program: str) -> list[list[str]]:
     """Return the words of each use of a program in the shell blocks."""
-    lines = "".join(blocks("sh")).splitlines()
+    lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
     matches = [re.search(rf"(?:^|\| ){program}\b([^#<>|]*)", line) for line in lines]
     return [shlex.split(match[1]) for match in matches if match]
 
@@ -57,7 +58,8 @@ def test_mtkit_commands_parse(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_override_that_is_shown_holds() -> None:
-    shown = [line for text in TEXTS.values() for line in text.split("\n") if "--set " in line]
+    lines = [line for text in TEXTS.values() for line in text.replace("\\\n", " ").split("\n")]
+    shown = [line for line in lines if "--set " in line]
     assert shown
     for line in shown:
         config = re.search(r"-c (configs/\S+\.yaml)", line)

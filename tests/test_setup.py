@@ -59,6 +59,18 @@ def test_every_package_folder_is_installed() -> None:
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages
 
 
+def test_every_data_file_of_the_package_is_installed() -> None:
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]
+    listed = {
+        path
+        for package, names in patterns.items()
+        for name in names
+        for path in (ROOT / package.replace(".", "/")).glob(name)
+    }
+    data = {path for path in (ROOT / "mtkit").rglob("*.*") if path.suffix not in (".py", ".pyc")}
+    assert {path for path in data if path.name != "README.md"} <= listed
+
+
 def test_the_package_is_typed_and_has_a_version() -> None:
     assert (resources.files("mtkit") / "py.typed").is_file()
     assert metadata.version("mtkit") == mtkit.__version__

@@ -17,7 +17,7 @@ import typer
 
 from mtkit import report
 from mtkit.artifacts.manifest import VERSION
-from mtkit.cli import benchmarks, preparation, stages, studies
+from mtkit.cli import benchmarks, guide, preparation, stages, studies
 from mtkit.cli.options import Command
 from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.signals import exit_on_stop_signals
@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, Function] = {
     "export": studies.export,
     "info": studies.info,
     "compare": studies.compare,
+    "guide": guide.guide,
 }
 """The commands, in the order of --help."""
 BENCH_COMMANDS: Mapping[str, Function] = {
@@ -89,6 +90,8 @@ def mtkit(
 
     To train on your own corpus, start with `mtkit init`. To try the demo, use `mtkit run --demo`,
     and then: echo "It is raining." | mtkit translate
+
+    `mtkit guide` lists the pages of the user guide.
     """
 
 

@@ -153,12 +153,12 @@ class EncoderDecoderSettings(Embeddings):
             if isinstance(half, TransformerLayers) and width % half.heads:
                 raise ValueError(f"d_model {width} is not a multiple of heads {half.heads}")
         is_odd = width % 2 == 1
-        has_lstm_encoder = isinstance(encoder, LstmEncoderSettings)
-        if has_lstm_encoder and encoder.bidirectional and is_odd:
+        if isinstance(encoder, LstmEncoderSettings) and encoder.bidirectional and is_odd:
             raise ValueError(f"a bidirectional encoder needs an even d_model, not {width}")
         if self.has_positions and is_odd:
             raise ValueError(f"sinusoidal positions need an even d_model, not {width}")
         has_no_attention = isinstance(decoder, LstmDecoderSettings) and decoder.attention == "none"
+        has_lstm_encoder = isinstance(encoder, LstmEncoderSettings)
         if has_lstm_encoder and has_no_attention and encoder.layers > decoder.layers:
             raise ValueError(
                 "without attention each decoder layer starts from the encoder layer of the same "

@@ -1,0 +1,1 @@
+"""The user guide: a page for each task, which `mtkit guide` shows."""
