@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from mtkit.config.yaml import load_config as load_config
     from mtkit.decoding.api import load as load
     from mtkit.decoding.engines.engine import Request as Request
-    from mtkit.decoding.text.pipeline import Line as Line
+    from mtkit.decoding.text.line import Line as Line
     from mtkit.pipeline import run as run
     from mtkit.scoring.metrics import score as score
     from mtkit.training.train import train as train
 
 __version__ = VERSION
 _HOMES = {
-    "Line": "mtkit.decoding.text.pipeline",
+    "Line": "mtkit.decoding.text.line",
     "Request": "mtkit.decoding.engines.engine",
     "load": "mtkit.decoding.api",
     "load_config": "mtkit.config.yaml",

@@ -17,15 +17,9 @@ from weakref import ref
 
 from mtkit.config.base import validated
 from mtkit.decoding.engines.auto import AutoEngine
-from mtkit.decoding.engines.engine import (
-    Engine,
-    EngineOptions,
-    NBestLists,
-    Request,
-    Sentence,
-    check_names,
-)
-from mtkit.decoding.text.pipeline import Line, Translation, join, segment
+from mtkit.decoding.engines.engine import Engine, EngineOptions, NBestLists, Request, check_names
+from mtkit.decoding.text.line import Line, Translation
+from mtkit.decoding.text.pipeline import split_lines
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.prefetch import Prefetcher
@@ -117,19 +111,11 @@ class Translator:
             UserError: the engine does not support the request.
             MtkitError: the translator is closed, or was loaded before this process was forked.
         """
-        request, batch = request or self.request, list(_as_lines(lines))
-        segmented = [segment(line, self.tokenizer, request) for line in batch]
-        sentences = [one for of_line in segmented for one in of_line if isinstance(one, Sentence)]
-
-        def join_all(n_best_lists: NBestLists) -> list[Translation]:
-            answers = iter(n_best_lists)
-            return [
-                join(line, segments, answers, self.tokenizer, request)
-                for line, segments in zip(batch, segmented, strict=True)
-            ]
-
-        search = self.engine.search(sentences, _with_spare_hypotheses(request), alone=alone)
-        return _then(search, join_all)
+        request = request or self.request
+        window = split_lines(list(_as_lines(lines)), self.tokenizer, request)
+        wider = _with_spare_hypotheses(request)
+        search = self.engine.search(window.sentences, wider, alone=alone)
+        return _then(search, window.join)
 
     def attention(
         self, source: str, target: str | None = None, *, subwords: bool = False

@@ -2,7 +2,7 @@
 
 A subword that begins with SentencePiece's space symbol begins a word. In scripts without spaces,
 every subword is a word. (Alignments use other words, separated by white space:
-`mtkit.decoding.text.sentences.Words`.)
+`mtkit.decoding.text.words.Words`.)
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import normalise
-from mtkit.decoding.engines.engine import Request, Sentence
+from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
-from mtkit.decoding.text.pipeline import Line, segment
+from mtkit.decoding.text.line import Line
+from mtkit.decoding.text.pipeline import split_lines
 from mtkit.decoding.text.sentences import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
@@ -109,8 +110,7 @@ class Reader:
                 scores overflow.
         """
         tokenizer, request = self.tokenizer, Request(self.settings)
-        segments = segment(Line(text), tokenizer, request)
-        sentences = [each for each in segments if isinstance(each, Sentence)]
+        sentences = split_lines([Line(text)], tokenizer, request).sentences
         if len(sentences) > 1:
             raise UserError(
                 f"{name} is translated in {len(sentences)} parts; give one short sentence"

@@ -20,7 +20,7 @@ from mtkit.artifacts.storage import path_in_oserror
 from mtkit.corpus.files import count_lines, input_lines, open_input, text_lines
 from mtkit.decoding.api import Translator
 from mtkit.decoding.output import check_output, is_stream, open_output
-from mtkit.decoding.text.pipeline import Line, Translation
+from mtkit.decoding.text.line import Line, Translation
 from mtkit.errors import UserError
 from mtkit.progress import Progress, progress
 from mtkit.report import plural, say, warn

@@ -85,7 +85,11 @@ class Tokenizer:
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Return the text of each list of target ids; line breaks become spaces."""
         shown = [[line[place] for place in self._text_places(line)] for line in ids]
-        return [in_one_line(self._target.decode(line)) for line in shown]
+        if len(shown) == 1:  # for a list, SentencePiece starts a thread
+            texts = [self._target.decode(shown[0])]
+        else:
+            texts = self._target.decode(shown, num_threads=1)
+        return [in_one_line(text) for text in texts]
 
     def is_whole(self, ids: list[int]) -> bool:
         """Return whether all bytes belong to complete characters, so that `decode` drops none."""
@@ -191,8 +195,8 @@ def open_processor(path: Path, model: bytes) -> tuple[SentencePieceProcessor, li
 
 
 def _encode(processor: SentencePieceProcessor, lines: list[str], threads: int) -> list[list[int]]:
-    if threads == 1:  # for a list, SentencePiece starts a thread, which takes longer than a line
-        return [processor.encode(line) for line in lines]
+    if len(lines) == 1:  # for a list, SentencePiece starts a thread, which takes longer than a line
+        return [processor.encode(lines[0])]
     return list(processor.encode(lines, num_threads=threads))
 
 

@@ -21,7 +21,7 @@ import torch
 from alignments import alignment_error_rate, from_pharaoh
 from mtkit.decoding.alignment import Links, best_links, merge, symmetrise
 from mtkit.decoding.search.forced import teacher_force
-from mtkit.decoding.text.sentences import Words
+from mtkit.decoding.text.words import Words
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.symbols import EOS

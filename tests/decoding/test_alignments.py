@@ -22,11 +22,12 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.config.settings import Config
 from mtkit.decoding.alignment import Links, best_links, merge, symmetrise
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.engines.engine import Request, Sentence
+from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.search.forced import attention_to_source
-from mtkit.decoding.text.pipeline import Line, Translation, segment
-from mtkit.decoding.text.sentences import Words
+from mtkit.decoding.text.line import Encoded, Line, Translation
+from mtkit.decoding.text.pipeline import split_lines
+from mtkit.decoding.text.words import Words
 from mtkit.decoding.translate import Files, Format, to_pharaoh, translate
 from mtkit.errors import UserError
 from mtkit.symbols import BOS
@@ -82,9 +83,11 @@ def test_words_are_those_of_str_split(text: str) -> None:
 def test_source_subwords_belong_to_their_words(tokenizer: Tokenizer, text: str) -> None:
     (ids,) = tokenizer.encode_source([text])
     request = Request(DecodingSettings(max_length=200), alignments=True)
-    (sentence,) = segment(Line(text), tokenizer, request)
-    assert isinstance(sentence, Sentence) and sentence.source[:-1] == ids
-    numbers = sentence.words
+    (line,) = split_lines([Line(text)], tokenizer, request).lines
+    (leaf,) = line.leaves
+    assert isinstance(leaf, Encoded) and leaf.ids == ids
+    assert line.words is not None
+    numbers = [line.words.at(offset) for offset in leaf.origin]
     for number, word in enumerate(text.split()):
         alone = tokenizer.decode(tokenizer.encode_source([word]))[0]
         mine = [i for i, n in zip(ids, numbers, strict=True) if n == number]

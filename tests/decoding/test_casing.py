@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 
 from architectures import transformer
 from folders import SENTENCES, train, with_settings, write_model
+from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.engines.engine import Hypothesis
+from mtkit.decoding.engines.engine import Hypothesis, Request
+from mtkit.decoding.text import verbatim
 from mtkit.decoding.text.case import has_no_case, lowercase, truecase, uppercase
-from mtkit.decoding.text.pipeline import Line, join, segment
-from mtkit.decoding.text.verbatim import Run, split_verbatim
+from mtkit.decoding.text.line import Context, Copied, Line, Part, Span
+from mtkit.decoding.text.pipeline import split_lines
 from mtkit.tokenizer.codec import Tokenizer
 
 LINE = "Two men, one boat. Why? A dog runs in Spain."
@@ -82,8 +85,7 @@ def test_a_translation_in_capitals_dots_the_i_of_a_turkish_target(
     request = replace(translator.request, settings=settings)
     line = Line(text.upper())
     answer = Hypothesis(tokenizer.encode_target([text])[0], -1.0, True)
-    segments = segment(line, tokenizer, request)
-    actual = join(line, segments, iter([[answer]]), tokenizer, request)
+    (actual,) = split_lines([line], tokenizer, request).join([[answer]])
     assert actual.text == ("IT İS İN SPAİN." if dotted else "IT IS IN SPAIN.")
 
 
@@ -169,7 +171,14 @@ def test_punctuation_beside_emoji_is_copied(translator: Translator) -> None:
         "😀?!",
         "1️⃣.",
     ]
-    assert split_verbatim(" ?! ", translator.tokenizer) == [Run(["?!"], False)]
+    assert parts_of(" ?! ", translator.tokenizer) == [Copied("?!")]
+
+
+def parts_of(text: str, tokenizer: Tokenizer) -> Sequence[Part]:
+    """Return what becomes of a text: parts that are translated, and parts that are copied."""
+    span = Span(text, range(len(text)), Line(text))
+    (split,) = verbatim.split([span], Context(tokenizer, Request(DecodingSettings())))
+    return split.parts
 
 
 @pytest.mark.parametrize(
@@ -185,9 +194,12 @@ def test_punctuation_beside_emoji_is_copied(translator: Translator) -> None:
 def test_an_emoji_within_a_sentence_leaves_its_words_together(
     translator: Translator, line: str, words: str, emoji: str
 ) -> None:
-    runs = split_verbatim(line, translator.tokenizer)
-    assert [run.text for run in runs if run.is_translated] == [words]
-    assert " ".join(run.text for run in runs if not run.is_translated) == emoji
+    parts = parts_of(line, translator.tokenizer)
+    (sentence,) = [part for part in parts if isinstance(part, Span)]
+    assert sentence.text == words
+    for letter, place in zip(words, sentence.origin, strict=True):
+        assert letter == line[place] or (letter == " " and not line[place].isspace())
+    assert " ".join(part.text for part in parts if isinstance(part, Copied)) == emoji
     (actual,) = translator.results([line], translator.request.changed(alignments=True))
     beside = {i for i, word in enumerate(line.split()) if word in emoji.split()}
     assert beside.isdisjoint(i for i, _ in actual.alignment)
@@ -195,11 +207,11 @@ def test_an_emoji_within_a_sentence_leaves_its_words_together(
 
 def test_known_emoji_are_translated() -> None:
     knowing = train(["I see you. 😀", "We see them. 😀"], vocab_size=290)
-    assert split_verbatim("I see you. 😀", knowing) == [Run(["I see you. 😀"], True)]
-    assert split_verbatim("I see you. 🙃", knowing) == [
-        Run(["I see you."], True),
-        Run(["🙃"], False),
-    ]
+    (known,) = parts_of("I see you. 😀", knowing)
+    assert isinstance(known, Span) and known.text == "I see you. 😀"
+    sentence, unknown = parts_of("I see you. 🙃", knowing)
+    assert isinstance(sentence, Span) and sentence.text == "I see you."
+    assert unknown == Copied("🙃")
 
 
 def test_a_prefix_disables_truecasing_and_emoji(translator: Translator) -> None:

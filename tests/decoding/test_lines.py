@@ -15,11 +15,16 @@ import sentencex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.files import split_lines
+from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.output import open_output
 from mtkit.decoding.text import sentences
-from mtkit.decoding.text.sentences import find_parts, join_parts, split_sentences, split_to_fit
+from mtkit.decoding.text.fit import split_to_fit
+from mtkit.decoding.text.line import Answer, Context, Line, Span, join_answers
+from mtkit.decoding.text.sentences import split_sentences
 from mtkit.errors import UserError
+from mtkit.tokenizer.codec import Tokenizer
 
 
 def cut(content: bytes, sizes: Iterator[int]) -> Iterator[bytes]:
@@ -115,9 +120,33 @@ def test_an_output_that_cannot_be_written_is_a_user_error(tmp_path: Path) -> Non
         pass
 
 
-def parts_of(line: str, limit: int) -> list[str]:
-    """Return the parts of a line that have at most `limit` characters."""
-    return [part for part, _ in split_to_fit(line, lambda text: [1] * len(text), limit)]
+class Letters(Tokenizer):
+    """A tokenizer with a subword for each character, or with several."""
+
+    def __init__(self, subwords: int = 1) -> None:
+        self.subwords = subwords
+
+    def encode_source(self, lines: list[str], threads: int = 1) -> list[list[int]]:
+        return [[ord(letter) for letter in line for _ in range(self.subwords)] for line in lines]
+
+
+def parts_of(line: str, limit: int, *, abbreviations: str = "", subwords: int = 1) -> list[str]:
+    """Return the parts of a line that have at most `limit` subwords."""
+    settings = DecodingSettings(max_length=limit, abbreviations=abbreviations)
+    context = Context(Letters(subwords), Request(settings))
+    # The line before has other parts, which must not get into those of this line.
+    other, parts = split_to_fit([whole("Why? " * 9), whole(line)], context)
+    text = "".join(text_of(part.ids[::subwords]) for part in other)
+    assert text.replace(" ", "") == "Why?" * 9
+    return [text_of(part.ids[::subwords]) for part in parts]
+
+
+def whole(text: str) -> Span:
+    return Span(text, range(len(text)), Line(text))
+
+
+def text_of(ids: list[int]) -> str:
+    return "".join(map(chr, ids))
 
 
 LETTERS = st.text(st.sampled_from('ab .!?。！"” 　\n'), max_size=60)
@@ -149,9 +178,7 @@ def test_no_combined_character_is_cut_in_two(character: str) -> None:
 )
 def test_long_lines_end_at_the_full_stops_of_their_script(sentences: list[str]) -> None:
     line = " ".join(sentences)
-    assert [
-        part for part, _ in split_to_fit(line, lambda text: [1] * len(text), len(line) - 1)
-    ] == sentences
+    assert parts_of(line, len(line) - 1) == sentences
 
 
 def test_a_line_is_split_at_sentence_ends_else_spaces_else_characters() -> None:
@@ -172,16 +199,31 @@ def test_a_line_is_split_at_sentence_ends_else_spaces_else_characters() -> None:
 
 
 def test_single_characters_are_not_split() -> None:
-    assert list(split_to_fit("ab", lambda text: [1, 2], 1)) == [("a", [1, 2]), ("b", [1, 2])]
+    assert parts_of("ab", 1, subwords=2) == ["a", "b"]
 
 
 def test_parts_are_joined_by_a_space_unless_the_script_has_none() -> None:
-    assert join_parts(["It rains.", "", "Why?"]) == "It rains. Why?"
-    assert join_parts(["雨が降る。", "なぜ？"]) == "雨が降る。なぜ？"
-    assert join_parts(["비가 온다.", "왜?"]) == "비가 온다. 왜?"
-    assert join_parts(["สวัสดีครับ", "ผมชื่อสมชาย"]) == "สวัสดีครับ ผมชื่อสมชาย"
-    assert join_parts(["雨。", "Why?"]) == "雨。 Why?"
-    assert join_parts([]) == ""
+    assert joined(["It rains.", "", "Why?"]) == "It rains. Why?"
+    assert joined(["雨が降る。", "なぜ？"]) == "雨が降る。なぜ？"
+    assert joined(["비가 온다.", "왜?"]) == "비가 온다. 왜?"
+    assert joined(["สวัสดีครับ", "ผมชื่อสมชาย"]) == "สวัสดีครับ ผมชื่อสมชาย"
+    assert joined(["雨。", "Why?"]) == "雨。 Why?"
+    assert joined([]) == ""
+
+
+def joined(texts: list[str]) -> str:
+    return join_answers([Answer(text) for text in texts]).text
+
+
+@given(st.lists(st.text(st.sampled_from("ab 犬。"), max_size=4), min_size=1))
+def test_links_move_with_the_parts_that_are_joined(texts: list[str]) -> None:
+    answers = [
+        Answer(text, [(number, offset) for offset in range(len(text))])
+        for number, text in enumerate(texts)
+    ]
+    actual = join_answers(answers)
+    linked = [(word, actual.text[offset]) for word, offset in actual.links]
+    assert linked == [(number, letter) for number, text in enumerate(texts) for letter in text]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(["en", "zh-TW", "kik"]))
@@ -191,7 +233,6 @@ def test_no_text_is_lost_between_sentences(line: str, language: str) -> None:
     parts = split_sentences(line, language)
     assert all(map(str.strip, parts)) or parts == [line]
     assert "".join("".join(parts).split()) == "".join(line.split())
-    assert len(list(find_parts(line, parts))) == len(parts)
 
 
 @pytest.mark.parametrize(
@@ -251,8 +292,7 @@ def test_no_line_is_split_after_an_abbreviation_of_the_corpus() -> None:
     line = "Il voit Mlle. Dupont dans la rue. Elle lit."
     whole = "Il voit Mlle. Dupont dans la rue."
     assert split_sentences(line, "fr", {"Mlle"}) == [whole, "Elle lit."]
-    parts = split_to_fit(line, lambda text: [1] * len(text), len(line) - 1, {"Mlle"})
-    assert [part for part, _ in parts] == [whole, "Elle lit."]
+    assert parts_of(line, len(line) - 1, abbreviations="Mlle") == [whole, "Elle lit."]
 
 
 @given(st.text(st.sampled_from("Ab1 .!?。”"), max_size=40), st.sampled_from(["en", "zh"]))

@@ -34,9 +34,10 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import Seq2SeqSettings
 from mtkit.decoding.api import FIRST_WINDOW, MAX_WINDOW, Translator, load
 from mtkit.decoding.engines.auto import AutoEngine
-from mtkit.decoding.engines.engine import Hypothesis, Request, Sentence
+from mtkit.decoding.engines.engine import Hypothesis, Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
-from mtkit.decoding.text.pipeline import Line, Translation, segment
+from mtkit.decoding.text.line import Line, Translation
+from mtkit.decoding.text.pipeline import split_lines
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -60,8 +61,8 @@ def model_of(translator: Translator) -> EncoderDecoder:
 
 def sources_of(translator: Translator, text: str) -> list[list[int]]:
     """Return for each sentence of a line the subwords that the model reads, with EOS."""
-    actual = segment(Line(text), translator.tokenizer, translator.request)
-    return [one.source for one in actual if isinstance(one, Sentence)]
+    window = split_lines([Line(text)], translator.tokenizer, translator.request)
+    return [sentence.source for sentence in window.sentences]
 
 
 @pytest.fixture

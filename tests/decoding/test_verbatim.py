@@ -14,8 +14,9 @@ from folders import SENTENCES, train, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.engines.engine import Request, Sentence
-from mtkit.decoding.text.pipeline import Line, segment
+from mtkit.decoding.engines.engine import Request
+from mtkit.decoding.text.line import Copied, Encoded, Line
+from mtkit.decoding.text.pipeline import split_lines
 from mtkit.tokenizer.codec import Tokenizer
 
 UNTRANSLATED = [
@@ -74,8 +75,8 @@ def translator(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -
 
 def segments(text: str, tokenizer: Tokenizer, **settings: Any) -> list[str | list[int]]:
     """Return the copied parts of a line as text, and the others as the ids that the model reads."""
-    found = segment(Line(text), tokenizer, Request(DecodingSettings(**settings)))
-    return [part if isinstance(part, str) else part.source[:-1] for part in found]
+    (line,) = split_lines([Line(text)], tokenizer, Request(DecodingSettings(**settings))).lines
+    return [leaf.text if isinstance(leaf, Copied) else leaf.ids for leaf in line.leaves]
 
 
 @pytest.mark.parametrize("line", UNTRANSLATED)
@@ -87,8 +88,9 @@ def test_a_line_without_letters_stays_as_it_is(line: str, translator: Translator
 @given(line=st.text(st.characters(exclude_categories=["L", "Cs"])))
 def test_no_line_without_letters_reaches_the_model(line: str, tokenizer: Tokenizer) -> None:
     parts = segments(line, tokenizer)
-    assert len(parts) == (not is_blank(line))
-    assert all(isinstance(part, str) for part in parts)
+    assert len(parts) == 1
+    assert isinstance(parts[0], str)
+    assert bool(parts[0]) == (not is_blank(line))
 
 
 @pytest.mark.parametrize(
@@ -117,9 +119,12 @@ def test_subwords_are_aligned_to_words_of_the_sentence_not_to_equal_marks(
     tokenizer: Tokenizer,
 ) -> None:
     request = Request(DecodingSettings(max_length=5), alignments=True)
-    copied, *parts = segment(Line("1: 2) 🙃2) A dog runs."), tokenizer, request)
-    assert copied == "1: 2) 🙃"
-    words = [word for part in parts if isinstance(part, Sentence) for word in part.words]
+    (line,) = split_lines([Line("1: 2) 🙃2) A dog runs.")], tokenizer, request).lines
+    copied, *parts = line.leaves
+    assert copied == Copied("1: 2) 🙃")
+    origins = [offset for part in parts if isinstance(part, Encoded) for offset in part.origin]
+    assert line.words is not None
+    words = [line.words.at(offset) for offset in origins]
     assert words == sorted(words)
     assert set(words) == {2, 3, 4, 5}
 

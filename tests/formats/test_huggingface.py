@@ -26,8 +26,8 @@ from architectures import LAYERS, pair, seq2seq, transformer
 from folders import tokenizer_in
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import load
-from mtkit.decoding.engines.engine import Sentence
-from mtkit.decoding.text.pipeline import Line, segment
+from mtkit.decoding.text.line import Line
+from mtkit.decoding.text.pipeline import split_lines
 from mtkit.errors import UserError
 from mtkit.formats.huggingface import export_to_huggingface, from_huggingface
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -185,8 +185,8 @@ def test_an_exported_tokenizer_gives_equal_ids(exported: tuple[Path, Theirs]) ->
 def searched(model: Path, beam: int | None = None) -> tuple[list[list[int]], list[float]]:
     """Ids and scores of the best for LINES, as the search finds them, whatever text they spell."""
     translator = load(model, "cpu", engine="torch", compute_type="float32", beam=beam)
-    segments = (segment(Line(line), translator.tokenizer, translator.request) for line in LINES)
-    sentences = [one for of_line in segments for one in of_line if isinstance(one, Sentence)]
+    lines = [Line(text) for text in LINES]
+    sentences = split_lines(lines, translator.tokenizer, translator.request).sentences
     actual = translator.engine.search(sentences, translator.request).result()
     return [best.tokens for best, *_ in actual], [best.score or 0.0 for best, *_ in actual]
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from folders import train
@@ -41,12 +42,13 @@ from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule
 from mtkit.corpus.statistics import CorpusStatistics, compute_statistics, hash_of
 from mtkit.corpus.tables import find_columns, read_table
-from mtkit.decoding.engines.engine import Hypothesis, Request, Sentence
+from mtkit.decoding.engines.engine import Hypothesis, Request
 from mtkit.decoding.reading import label_words
+from mtkit.decoding.text import verbatim
 from mtkit.decoding.text.case import truecase
-from mtkit.decoding.text.pipeline import Line, join, segment
+from mtkit.decoding.text.line import Context, Line, Span
+from mtkit.decoding.text.pipeline import split_lines
 from mtkit.decoding.text.sentences import split_sentences
-from mtkit.decoding.text.verbatim import split_verbatim
 from mtkit.errors import MtkitError
 from mtkit.report import quietly, table
 from mtkit.scoring.metrics import MAIN_METRICS, compute_scores
@@ -281,13 +283,20 @@ def request(*, alignments: bool = False, **settings: Any) -> Request:
     return Request(DecodingSettings(max_length=20, **settings), alignments=alignments)
 
 
-def cut_and_join(request: Request, text: str, prefix: str = "") -> None:
-    """Segment a line, and join hypotheses that repeat the source."""
-    line = Line(text, prefix)
-    segments = segment(line, tokenizer(), request)
-    sentences = (each for each in segments if isinstance(each, Sentence))
-    answers = ([Hypothesis(sentence.source[:-1], 0.0, True)] for sentence in sentences)
-    join(line, segments, answers, tokenizer(), request)
+def split_and_join(request: Request, text: str, prefix: str = "") -> None:
+    """Lead a line through all text steps, and back with hypotheses that repeat the source."""
+    window = split_lines([Line(text, prefix)], tokenizer(), request)
+    answers: list[list[Hypothesis]] = []
+    for sentence in window.sentences:
+        ids = sentence.source[:-1]
+        attention = np.eye(len(ids), dtype=np.float32) if request.alignments else None
+        answers.append([Hypothesis(ids, 0.0, True, attention)])
+    window.join(answers)
+
+
+def copy_verbatim(text: str) -> None:
+    span = Span(text, range(len(text)), Line(text))
+    verbatim.split([span], Context(tokenizer(), request()))
 
 
 def split_lines_into_sentences(language: str, text: str) -> None:
@@ -382,7 +391,7 @@ FUNCTIONS: dict[str, TextFunction] = {
         f"split_sentences {code}": partial(split_lines_into_sentences, code)
         for code in ("en", "ja", "hi", "my")
     },
-    "split_verbatim": lambda text: split_verbatim(text, tokenizer()),
+    "copy verbatim": copy_verbatim,
     "truecase": lambda text: truecase(text, tokenizer()),
     "hash_of": lambda text: hash_of(pair(text, text)),
     "compute_statistics": lambda text: compute_statistics([pair(text, text)]),
@@ -408,9 +417,9 @@ FUNCTIONS: dict[str, TextFunction] = {
 """Functions that read text, by their names; those of MODULES and rules need no entry."""
 EVERY_OPTION = request(alignments=True, sentences="en", truecase=True, abbreviations="dr prof")
 SLOW_FUNCTIONS: dict[str, TextFunction] = {
-    "segment and join": partial(cut_and_join, request()),
-    "segment and join, every option": partial(cut_and_join, EVERY_OPTION),
-    "segment and join, as a prefix": lambda text: cut_and_join(request(), "A dog.", prefix=text),
+    "text steps": partial(split_and_join, request()),
+    "text steps, every option": partial(split_and_join, EVERY_OPTION),
+    "text steps, as a prefix": lambda text: split_and_join(request(), "A dog.", prefix=text),
     "encode": partial(encode, "identity"),
     "encode with nmt_nfkc": partial(encode, "nmt_nfkc"),
     "decode": decode,

@@ -38,8 +38,6 @@ class Sentence:
     """Subword ids that every translation begins with; they count in |y| and have log P = 0."""
     key: tuple[int, ...] = ()
     """Seed for sampling this sentence, in addition to the seed of the request."""
-    words: list[int] = field(default_factory=list)
-    """For alignments: for each subword, the number of its word in the line."""
 
 
 REQUEST_SETTINGS = ("n_best", "alignments", "scores", "sample")

@@ -1,13 +1,18 @@
 """Truecasing (Lita et al. 2003): restore the usual case of lines in ALL CAPITALS and the like.
 
-The tokenizer splits words in unusual case into letters, which the model cannot translate.
+The tokenizer splits words in unusual case into letters, which the model cannot translate. The
+translation of a line in capitals is written in capitals, too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 
+from mtkit.decoding.text.line import Answer, Context, Span, Split, join_answers, normalised_prefix
 from mtkit.tokenizer.codec import Tokenizer
 
 _WORD = re.compile(r"\S+")
@@ -15,6 +20,57 @@ _LETTER = re.compile(r"[^\W\d_]")
 _LONG_WORD = re.compile(r"[^\W\d_]{4,}")
 _DOTTED_CAPITAL = re.compile("\u0130|I\u0307")  # İ, composed or not
 _SENTENCE_END = (".", "!", "?", "…")
+
+
+def split(spans: Sequence[Span], context: Context) -> list[Split]:
+    """Restore the case of spans if the settings say so; after a prefix, everything stays."""
+    if not context.request.settings.truecase:
+        return [Split([span]) for span in spans]
+    return [_split(span, context) for span in spans]
+
+
+def _split(span: Span, context: Context) -> Split:
+    if normalised_prefix(span.line):
+        return Split([span])
+    settings = context.request.settings
+    text = truecase(
+        span.text,
+        context.tokenizer,
+        dotless_i=settings.dotless_i and settings.dotless_i != "target",
+        abbreviations=settings.abbreviations,
+    )
+    if text == span.text:
+        return Split([span])  # the model itself has read the capitals, so it writes them itself
+    part = Span(text, _origin(text, span), span.line)
+    if not span.text.isupper():
+        return Split([part])
+    has_dotless_i = settings.dotless_i in ("target", "both")
+    return Split([part], partial(_capitalise_answer, dotless_i=has_dotless_i))
+
+
+def _origin(text: str, span: Span) -> Sequence[int]:
+    """Return the origin of each character of the text, which is the span in another case."""
+    if len(text) == len(span.text):
+        return span.origin
+    # Some letters become two, such as ŉ, and some become one, such as i with a combining dot. So
+    # every character of a word comes from the first character of that word.
+    origin: list[int] = []
+    end = 0
+    for old, new in zip(_WORD.finditer(span.text), _WORD.finditer(text), strict=True):
+        origin += span.origin[end : old.start()]  # the white space before the word stays
+        origin += [span.origin[old.start()]] * len(new[0])
+        end = old.end()
+    return [*origin, *span.origin[end:]]
+
+
+def _capitalise_answer(answers: Sequence[Answer], *, dotless_i: bool) -> Answer:
+    answer = join_answers(answers)
+    text = uppercase(answer.text, dotless_i=dotless_i)
+    if not answer.links:
+        return Answer(text)
+    # A letter may have several capitals: ß becomes SS.
+    ends = list(accumulate(len(uppercase(letter, dotless_i=dotless_i)) for letter in answer.text))
+    return Answer(text, [(word, ends[offset] - 1) for word, offset in answer.links])
 
 
 def has_no_case(line: str) -> bool:
@@ -42,8 +98,10 @@ def uppercase(text: str, *, dotless_i: bool = False) -> str:
 
     Letters that are never capitalised at the start of a sentence, such as Georgian ones, stay.
     """
-    text = text.replace("i", "İ") if dotless_i else text
-    return "".join(it if it.title() == it else it.upper() for it in text)
+    if dotless_i:
+        text = text.replace("i", "İ")
+    capitals = (letter if letter.title() == letter else letter.upper() for letter in text)
+    return "".join(capitals)
 
 
 def truecase(
@@ -55,37 +113,58 @@ def truecase(
     """
     if not has_no_case(line):
         return line
-    words = _WORD.findall(line)
-    stopped = {f"{it}." for it in abbreviations.casefold().split()}
-    ends = [it.endswith(_SENTENCE_END) and it.casefold() not in stopped for it in words]
-    known = (
-        _best_case(word, first, tokenizer, (False, True) if dotless_i is None else (dotless_i,))
-        for word, first in zip(words, [True, *ends[:-1]], strict=True)
-    )
-    cased = _WORD.sub(lambda _: next(known), line)
+    stopped = {f"{word}." for word in abbreviations.casefold().split()}
+    words: list[_Word] = []
+    is_first = True
+    for match in _WORD.finditer(line):
+        word = match[0]
+        words.append(_Word(word, is_first, _spell(word, dotless_i)))
+        is_first = word.endswith(_SENTENCE_END) and word.casefold() not in stopped
+    # In one call, which takes far less time than a call for each word.
+    ids = iter(tokenizer.encode_source([text for word in words for text in word.spellings]))
+    best = iter([word.best([next(ids) for _ in word.spellings]) for word in words])
+    cased = _WORD.sub(lambda _: next(best), line)
     after, before = map(len, tokenizer.encode_source([cased, line]))
     return cased if after < before else line
 
 
-def _best_case(word: str, is_first: bool, tokenizer: Tokenizer, dotless: Sequence[bool]) -> str:
-    """Return the spelling with the fewest subwords; the word itself if all are split into letters.
+@dataclass(frozen=True)
+class _Word:
+    """A word of a line without case."""
 
-    `is_first`: prefer a capital among equally good ones. `dotless`: values of `dotless_i` to try.
-    """
-    small = [lowercase(word, dotless_i=it) for it in dotless]
-    capital = [_capitalise(text, it) for text, it in zip(small, dotless, strict=True)]
-    spellings = [*capital, *small, word]
-    # Subword ids are ordered by frequency, so the largest ids belong to the rarest subwords.
-    costs = [
-        (len(ids), [] if is_first else sorted(ids, reverse=True))
-        for ids in tokenizer.encode_source(spellings)
-    ]
-    best = min(costs)
-    is_known = best[0] < len(word) or best[0] == 1
-    return spellings[costs.index(best)] if is_known else word
+    text: str
+    is_first: bool
+    """Whether the word begins a sentence, so that it is probably capitalised."""
+    spellings: list[str]
+    """First with a capital, then in small letters, then as in the line."""
+
+    def best(self, encoded: Sequence[list[int]]) -> str:
+        """Return the spelling with the fewest subwords; `encoded`: the subwords of each spelling.
+
+        If all spellings are split into letters, return the word as it is in the line.
+        """
+        # Subword ids are ordered by frequency, so the largest ids belong to the rarest subwords.
+        # They decide between spellings with equally many subwords, but not at the start of a
+        # sentence: there the first of these spellings is right, which has a capital.
+        costs = [(len(ids), [] if self.is_first else sorted(ids, reverse=True)) for ids in encoded]
+        best = min(costs)
+        is_known = best[0] < len(self.text) or best[0] == 1
+        return self.spellings[costs.index(best)] if is_known else self.text
+
+
+def _spell(word: str, dotless_i: bool | None) -> list[str]:
+    """Return the spellings among which truecasing chooses."""
+    ways = [False, True] if dotless_i is None else [dotless_i]
+    small = [lowercase(word, dotless_i=way) for way in ways]
+    capital = [_capitalise(text, way) for text, way in zip(small, ways, strict=True)]
+    return [*capital, *small, word]
 
 
 def _capitalise(word: str, dotless_i: bool) -> str:
     """Capitalise the first letter, even after a bracket."""
     title = {"i": "İ"} if dotless_i else {}
-    return _LETTER.sub(lambda it: title.get(it[0], it[0].title()), word, count=1)
+
+    def capital(letter: re.Match[str]) -> str:
+        return title.get(letter[0], letter[0].title())
+
+    return _LETTER.sub(capital, word, count=1)

@@ -1,205 +1,256 @@
-"""Split lines into segments for the engine, and join translated segments into lines.
+"""The text steps, in order: all changes of text between a line and the model, in both directions.
 
-A blank line has no segment, and a line without letters is copied. A line has several segments if it
-is longer than `max_length`, if its sentences are translated one by one, or if parts are copied.
+Each step splits the spans that the step before it has made. The last step encodes them. On the way
+back, each step joins the answers to the parts of its spans. A blank line, or one without letters,
+does not reach the steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from dataclasses import dataclass, replace
 
-from mtkit.config.decoding import DecodingSettings
-from mtkit.corpus.text import in_one_line, is_blank, normalise
-from mtkit.decoding.engines.engine import Hypothesis, Request, Sentence
-from mtkit.decoding.text.case import truecase, uppercase
-from mtkit.decoding.text.sentences import (
-    Words,
-    find_parts,
-    join_parts,
-    split_sentences,
-    split_to_fit,
+from mtkit.corpus.text import in_one_line, is_blank
+from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
+from mtkit.decoding.text import case, fit, prefix, sentences, verbatim
+from mtkit.decoding.text.line import (
+    Answer,
+    Context,
+    Copied,
+    Encoded,
+    Join,
+    Line,
+    Part,
+    Span,
+    TextStep,
+    Translation,
+    join_answers,
+    normalised_prefix,
+    normalised_text,
+    without_surrogates,
 )
-from mtkit.decoding.text.verbatim import Run, has_letters, split_verbatim
+from mtkit.decoding.text.words import Words
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 
-
-@dataclass(frozen=True)
-class Line:
-    """A line to translate."""
-
-    text: str
-    prefix: str = ""
-    """Text that the translation begins with; blank: anything."""
-    id: int | None = None
-    """Seed for sampling this line, besides the seed of the request (default: the line's number)."""
+STEPS: Sequence[TextStep] = (
+    prefix.split,  # before all steps that change nothing after a prefix
+    case.split,  # before verbatim: it looks at the whole line, and its capitals are for all of it
+    verbatim.split,
+    sentences.split,
+    fit.split,  # last: it encodes
+)
+"""The steps on the way to the model; on the way back, they join in the opposite order."""
 
 
-Segment = Sentence | str
-"""A sentence for the engine, or text that is copied into the translation."""
+Leaf = Copied | Encoded
 
 
 @dataclass(frozen=True)
-class Translation:
-    """The translation of a line."""
+class _Tree:
+    """The parts that the steps have made of a span, and the way back."""
 
-    text: str
-    score: float | None = 0.0
-    """log P / |y|^alpha over the tokens of all segments; None if the request asks for no scores."""
-    tokens: list[str] = field(default_factory=list)
-    truncated: bool = False
-    """Whether the output reached `max_length`."""
-    alternatives: list[Translation] = field(default_factory=list)
-    """The other hypotheses of the n-best list, or the other samples, all with different texts."""
-    alignment: set[tuple[int, int]] = field(default_factory=set)
-    """Links (i, j) from word i of the line to word j of `text`, numbered from 0, if requested."""
+    branches: Sequence[_Tree | Leaf]
+    join: Join
+    prefix: Sequence[int]
 
 
-def segment(line: Line, tokenizer: Tokenizer, request: Request) -> list[Segment]:
-    """Split a line into sentences for the engine and text that is copied, in order."""
-    settings = request.settings
-    text = _text_of(line)
-    if is_blank(text):
-        return []
-    prefix: list[int] = []
-    if begin := normalise(_utf8(line.prefix)):
-        prefix = tokenizer.encode_target([begin])[0][: settings.max_length]
-    elif not has_letters(text):
-        return [in_one_line(_utf8(line.text))]
-    text = _cased(line, tokenizer, settings)
-    abbreviations = settings.abbreviations.split()
+@dataclass(frozen=True)
+class _SplitLine:
+    """A line after all steps."""
 
-    def encode(part: str) -> list[int]:
-        return tokenizer.encode_source([part])[0]
-
-    segments: list[Segment] = []
-    words, place = Words(text) if request.alignments else None, 0
-    for run in [Run([text], True)] if begin else split_verbatim(text, tokenizer):
-        if not run.is_translated:
-            segments.append(run.text)
-            continue
-        places: list[int] = []
-        if words is not None:
-            places = run.find_characters(text, place)
-            place = places[-1] + 1
-        run_text, end = run.text, 0
-        sentences = split_sentences(run_text, settings.sentences, abbreviations)
-        parts = (split_to_fit(it, encode, settings.max_length, abbreviations) for it in sentences)
-        for part, ids in chain.from_iterable(parts):
-            numbers: list[int] = []
-            if words is not None:
-                start = run_text.index(part, end)
-                end = start + len(part)
-                offsets = tokenizer.source_offsets(part)
-                numbers = [words.at(places[start + offset]) for offset in offsets]
-            # Even a single character can have more than `max_length` subwords.
-            for first in range(0, len(ids), settings.max_length):
-                cut = slice(first, first + settings.max_length)
-                key = line.id or 0, len(segments)
-                segments.append(Sentence([*ids[cut], EOS], prefix, key, numbers[cut]))
-                prefix = []
-    return segments
+    tree: _Tree | Leaf
+    leaves: Sequence[Leaf]
+    """The leaves of the tree, in order."""
+    words: Words | None
+    """The words of the line, if alignments are requested."""
 
 
-def join(
-    line: Line,
-    segments: Sequence[Segment],
-    answers: Iterator[Sequence[Hypothesis]],
-    tokenizer: Tokenizer,
-    request: Request,
-) -> Translation:
-    """Return the translation of a line; `answers` yields the n-best list of each sentence.
+@dataclass(frozen=True)
+class _Candidate:
+    """A hypothesis for a leaf, and its text."""
 
-    The translation joins the best hypotheses of all segments, its first alternative joins the
-    second best ones, and so on. If a segment has fewer hypotheses, its last one is repeated.
-    """
-    if not segments:
-        return Translation("")
-    choices: list[list[Translation]] = []
-    for part in segments:
-        if isinstance(part, str):
-            choices.append([Translation(part)])
-            continue
-        ranked = next(answers) or [Hypothesis([], None, False)]  # empty if all scores overflowed
-        if request.sampling is None:
-            # Leave out hypotheses with incomplete characters, if any others exist.
-            ranked = [one for one in ranked if tokenizer.is_whole(one.tokens)] or ranked
+    hypothesis: Hypothesis
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Window:
+    """Lines that pass through the steps together, and the sentences that the engine translates."""
+
+    sentences: Sequence[Sentence]
+    lines: Sequence[_SplitLine]
+    context: Context
+
+    def join(self, n_best_lists: NBestLists) -> list[Translation]:
+        """Return the translation of each line; `n_best_lists` holds the answer to each sentence."""
+        ranked = [self._choose(hypotheses) for hypotheses in n_best_lists]
+        tokens = [hypothesis.tokens for hypotheses in ranked for hypothesis in hypotheses]
+        # In one call, which takes far less time than a call for each hypothesis.
+        texts = iter(self.context.tokenizer.decode(tokens))
+        answers = iter(ranked)
+        translations: list[Translation] = []
+        for line in self.lines:
+            candidates: list[list[_Candidate]] = []
+            for leaf in line.leaves:
+                if isinstance(leaf, Copied):
+                    candidates.append([_Candidate(_COPIED, Answer(leaf.text))])
+                    continue
+                of_leaf: list[_Candidate] = []
+                for hypothesis in next(answers):
+                    text = next(texts)
+                    links = self._links(hypothesis, text, leaf, line)
+                    of_leaf.append(_Candidate(hypothesis, Answer(text, links)))
+                candidates.append(of_leaf)
+            translations.append(self._translation(line, candidates))
+        return translations
+
+    def _choose(self, hypotheses: Sequence[Hypothesis]) -> Sequence[Hypothesis]:
+        """Return the hypotheses that can become translations: at least one, the best one first."""
+        request = self.context.request
+        if not hypotheses:  # all scores overflowed
+            return [Hypothesis([], score=None, finished=False)]
+        if request.sampling is not None:
+            return hypotheses
+        # Leave out hypotheses with incomplete characters, if any others exist.
+        is_whole = self.context.tokenizer.is_whole
+        whole = (hypothesis for hypothesis in hypotheses if is_whole(hypothesis.tokens))
         if request.n_best == 1:
-            ranked = ranked[:1]
-        texts = tokenizer.decode([hypothesis.tokens for hypothesis in ranked])
-        pairs = zip(ranked, texts, strict=True)
-        choices.append([_translation(*pair, part, line, tokenizer) for pair in pairs])
-    settings = request.settings
-    # Capitals that the model has read itself are not restored here.
-    is_upper = line.text.isupper() and _cased(line, tokenizer, settings) != _text_of(line)
-    dotless_i = settings.dotless_i in ("target", "both")
-    by_text: dict[str, Translation] = {}
-    for rank in range(max(map(len, choices))):
-        parts = [ranked[min(rank, len(ranked) - 1)] for ranked in choices]
-        one = _join_segments(parts, settings.length_penalty)
-        if is_upper:
-            one = replace(one, text=uppercase(one.text, dotless_i=dotless_i))
-        by_text.setdefault(" ".join(one.text.split()), one)
-    best, *others = by_text.values()
-    return replace(best, alternatives=others[: request.n_best - 1])
+            return [next(whole, hypotheses[0])]
+        return list(whole) or hypotheses
 
-
-def _cased(line: Line, tokenizer: Tokenizer, settings: DecodingSettings) -> str:
-    """Return the text that the model reads; truecase it if asked to, and if there is no prefix."""
-    text = _text_of(line)
-    if not settings.truecase or line.prefix.strip():
-        return text
-    dotless_i = settings.dotless_i and settings.dotless_i != "target"
-    return truecase(text, tokenizer, dotless_i=dotless_i, abbreviations=settings.abbreviations)
-
-
-def _text_of(line: Line) -> str:
-    return normalise(_utf8(line.text))
-
-
-def _utf8(text: str) -> str:
-    """Replace unpaired surrogates by question marks."""
-    return text.encode(errors="replace").decode()
-
-
-def _translation(
-    hypothesis: Hypothesis, text: str, sentence: Sentence, line: Line, tokenizer: Tokenizer
-) -> Translation:
-    links: set[tuple[int, int]] = set()
-    if hypothesis.attention is not None and text.strip():
+    def _links(
+        self, hypothesis: Hypothesis, text: str, leaf: Encoded, line: _SplitLine
+    ) -> list[tuple[int, int]]:
+        """Return the links of a hypothesis, as in `Answer`."""
+        if line.words is None or hypothesis.attention is None or not text.strip():
+            return []
         # Few translations need numpy; importing it takes as long as all else.
         from mtkit.decoding.alignment import align
 
-        words = map(Words(text).at, tokenizer.target_offsets(hypothesis.tokens))
-        links = align(hypothesis.attention, list(words), sentence.words)
-    if sentence.prefix:  # write it as the user did, however the vocabulary spells it
-        (spelled,) = tokenizer.decode([sentence.prefix])
-        if text.startswith(spelled):
-            text = in_one_line(_utf8(line.prefix)).strip() + text[len(spelled) :]
-    pieces = tokenizer.target_pieces(hypothesis.tokens)
-    return Translation(text, hypothesis.score, pieces, not hypothesis.finished, alignment=links)
-
-
-def _join_segments(parts: Sequence[Translation], length_penalty: float) -> Translation:
-    if len(parts) == 1:
-        return parts[0]
-    texts = [part.text for part in parts]
-    text = join_parts(texts)
-    lengths = [max(len(part.tokens), 1) ** length_penalty for part in parts]
-    tokens = [token for part in parts for token in part.tokens]
-    score = None
-    if all(part.score is not None for part in parts):
-        total = sum(
-            (part.score or 0.0) * length for part, length in zip(parts, lengths, strict=True)
-        )
-        score = total / float(max(len(tokens), 1) ** length_penalty)
-    links: set[tuple[int, int]] = set()
-    if any(part.alignment for part in parts):
         words = Words(text)
-        for part, place in zip(parts, find_parts(text, texts), strict=True):
-            first = words.at(place)
-            links |= {(i, first + j) for i, j in part.alignment}
-    truncated = any(part.truncated for part in parts)
-    return Translation(text, score, tokens, truncated, alignment=links)
+        target_offsets = self.context.tokenizer.target_offsets(hypothesis.tokens)
+        links = align(
+            hypothesis.attention,
+            target_words=[words.at(offset) for offset in target_offsets],
+            source_words=[line.words.at(offset) for offset in leaf.origin],
+        )
+        return [(source, words.last_character(target)) for source, target in links]
+
+    def _translation(
+        self, line: _SplitLine, candidates: Sequence[Sequence[_Candidate]]
+    ) -> Translation:
+        """Join the best candidates of all leaves, then the second best ones for the alternative...
+
+        If a leaf has fewer candidates than others, its last one is repeated.
+        """
+        by_text: dict[str, Translation] = {}
+        for rank in range(max(map(len, candidates), default=1)):
+            chosen = [ranked[min(rank, len(ranked) - 1)] for ranked in candidates]
+            answer = _join(line.tree, iter([candidate.answer for candidate in chosen]))
+            translation = self._finish(line, answer, [candidate.hypothesis for candidate in chosen])
+            by_text.setdefault(" ".join(answer.text.split()), translation)
+        best, *others = by_text.values()
+        others = others[: self.context.request.n_best - 1]
+        return replace(best, alternatives=others) if others else best
+
+    def _finish(
+        self, line: _SplitLine, answer: Answer, hypotheses: Sequence[Hypothesis]
+    ) -> Translation:
+        alignment: set[tuple[int, int]] = set()
+        if answer.links:
+            words = Words(answer.text)
+            alignment = {(source, words.at(offset)) for source, offset in answer.links}
+        tokens: list[str] = []
+        for hypothesis in hypotheses:
+            tokens += self.context.tokenizer.target_pieces(hypothesis.tokens)
+        return Translation(
+            answer.text,
+            _total_score(hypotheses, self.context.request.settings.length_penalty),
+            tokens,
+            truncated=not all(hypothesis.finished for hypothesis in hypotheses),
+            alignment=alignment,
+        )
+
+
+_COPIED = Hypothesis([], score=0.0, finished=True)
+"""Stands for text that is copied."""
+
+
+def split_lines(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -> Window:
+    """Lead the lines through all steps."""
+    context = Context(tokenizer, request)
+    begun = [_begin(line) for line in lines]
+    trees = iter(_run([part for part in begun if isinstance(part, Span)], STEPS, context))
+    sentences: list[Sentence] = []
+    split: list[_SplitLine] = []
+    for line, part in zip(lines, begun, strict=True):
+        tree = part if isinstance(part, Copied) else next(trees)
+        leaves: list[Leaf] = []
+        for leaf, begin in _leaves(tree):
+            if isinstance(leaf, Encoded):
+                key = (line.id or 0, len(leaves))
+                sentences.append(Sentence([*leaf.ids, EOS], list(begin), key))
+            leaves.append(leaf)
+        needs_words = request.alignments and isinstance(part, Span)
+        split.append(_SplitLine(tree, leaves, Words(part.text) if needs_words else None))
+    return Window(sentences, split, context)
+
+
+def _begin(line: Line) -> Span | Copied:
+    """Return what the steps get of a line; or its translation, if there is nothing to translate."""
+    text = normalised_text(line)
+    if is_blank(text):
+        return Copied("")
+    if not verbatim.has_letters(text) and not normalised_prefix(line):
+        return Copied(in_one_line(without_surrogates(line.text)))
+    return Span(text, range(len(text)), line)
+
+
+def _run(spans: Sequence[Span], steps: Sequence[TextStep], context: Context) -> list[_Tree | Leaf]:
+    """Apply a step to all spans, and the other steps to what becomes of them."""
+    step, *others = steps
+    splits = step(spans, context)
+    parts: list[Part] = [part for split in splits for part in split.parts]
+    further = [part for part in parts if isinstance(part, Span)]
+    trees = iter(_run(further, others, context) if further else [])
+    grown: list[_Tree | Leaf] = []
+    for split in splits:
+        branches = [next(trees) if isinstance(part, Span) else part for part in split.parts]
+        if len(branches) == 1 and split.join is join_answers and not split.prefix:
+            grown.append(branches[0])  # as for nearly all spans: the step has changed nothing
+        else:
+            grown.append(_Tree(branches, split.join, split.prefix))
+    return grown
+
+
+def _leaves(tree: _Tree | Leaf, prefix: Sequence[int] = ()) -> Iterator[tuple[Leaf, Sequence[int]]]:
+    """Yield the leaves of a tree, each with the prefix of its translation."""
+    if not isinstance(tree, _Tree):
+        yield tree, prefix
+        return
+    prefix = tree.prefix or prefix
+    for branch in tree.branches:
+        yield from _leaves(branch, prefix)
+        prefix = ()  # it belongs to the first branch alone
+
+
+def _join(tree: _Tree | Leaf, answers: Iterator[Answer]) -> Answer:
+    """Return the answer to a tree from the answers to its leaves, in order."""
+    if not isinstance(tree, _Tree):
+        return next(answers)
+    return tree.join([_join(branch, answers) for branch in tree.branches])
+
+
+def _total_score(hypotheses: Sequence[Hypothesis], length_penalty: float) -> float | None:
+    """Return log P / |y|^alpha of all hypotheses together; None if one has no score."""
+    if len(hypotheses) == 1:
+        return hypotheses[0].score
+    log_probabilities: list[float] = []
+    for hypothesis in hypotheses:
+        if hypothesis.score is None:
+            return None
+        length = max(len(hypothesis.tokens), 1)
+        log_probabilities.append(hypothesis.score * length**length_penalty)
+    total_length = sum(len(hypothesis.tokens) for hypothesis in hypotheses)
+    return sum(log_probabilities) / float(max(total_length, 1) ** length_penalty)

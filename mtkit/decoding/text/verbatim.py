@@ -1,12 +1,16 @@
-"""Find the parts of a line that are copied, because there is nothing in them to translate."""
+"""What is copied, because there is nothing in it to translate: list marks, dates, unknown emoji.
+
+Numbers next to words are part of a sentence, and are translated: "2 dogs", "1. Mai", "in 2024".
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby, pairwise
+from itertools import groupby, pairwise
 
-from mtkit.decoding.text.sentences import join_parts
+from mtkit.decoding.text.line import Context, Copied, Span, Split, join_spans, normalised_prefix
 from mtkit.tokenizer.codec import Tokenizer
 
 _EMOJI = re.compile(
@@ -15,7 +19,6 @@ _EMOJI = re.compile(
     "|[0-9#*](?=\ufe0f?\u20e3))"  # a keycap
     "[\u200d\u20e3\ufe0e\ufe0f\U000e0020-\U000e007f]*)+"  # joiners and variation selectors
 )
-# Numbers next to words are part of the sentence: "2 dogs", "1. Mai", "in 2024".
 _BULLET = "[-–—−*•‣⁃◦·▪▫●○■□◆◇►▶➢➤✓✔→>|#]+"
 _DATE = r"\d{1,4}(?:[-./:]\d{1,4}){2}[\d.,:]{0,9}"
 _END = ".!?…。！？؟।۔"
@@ -28,32 +31,30 @@ _MARKS_BEFORE = re.compile(
 _MARK_AFTER = re.compile(rf"{_BULLET}|{_DATE}|\({_NUMBER}\)|\[{_NUMBER}\]|[:;]-?[()]")
 
 
-@dataclass(frozen=True)
-class Run:
-    """A part of a line that is translated as a whole, or copied."""
+@dataclass
+class _Run:
+    """Pieces of a span that are translated as one text, or copied."""
 
-    stretches: list[str]
-    """Texts that follow each other in the line; emoji may stand between them."""
+    pieces: list[Span]
+    """Between two pieces may be emoji, which belong to another run."""
     is_translated: bool
 
-    @property
-    def text(self) -> str:
-        """The stretches in one text."""
-        return join_parts(self.stretches) if self.is_translated else " ".join(self.stretches)
+    def part(self) -> Span | Copied:
+        """Return the pieces in one text."""
+        if self.is_translated:
+            return join_spans(self.pieces)
+        return Copied(" ".join(piece.text for piece in self.pieces))
 
-    def find_characters(self, line: str, start: int) -> list[int]:
-        """Return the offset in `line` of each character of `text`; search from `start` on.
 
-        A space between two stretches has the offset of the character after it.
-        """
-        text, places = self.text, list[int]()
-        for stretch in self.stretches:
-            start = line.index(stretch, start)
-            if text.startswith(" ", len(places)):
-                places.append(start)
-            places += range(start, start + len(stretch))
-            start += len(stretch)
-        return places
+def split(spans: Sequence[Span], context: Context) -> list[Split]:
+    """Copy marks, dates and unknown emoji; translate all else, and everything after a prefix."""
+    splits: list[Split] = []
+    for span in spans:
+        if normalised_prefix(span.line):
+            splits.append(Split([span]))
+        else:
+            splits.append(Split([run.part() for run in _find_runs(span, context.tokenizer)]))
+    return splits
 
 
 def has_letters(text: str) -> bool:
@@ -61,52 +62,62 @@ def has_letters(text: str) -> bool:
     return any(map(str.isalpha, text))
 
 
-def split_verbatim(text: str, tokenizer: Tokenizer) -> list[Run]:
-    """Split a text into runs that are translated and runs that are copied.
+def _find_runs(span: Span, tokenizer: Tokenizer) -> list[_Run]:
+    """Split a span into runs that are translated and runs that are copied, in order.
 
     List marks and dates before the first word, dates and marks after the last sentence, and emoji
     that are not in the vocabulary are copied. An emoji within a sentence moves to its end.
     """
-    begin = before.end() if (before := _MARKS_BEFORE.match(text)) else 0
-    end = _begin_of_last_marks(text, begin)
-    emoji = [
-        it.span() for it in _EMOJI.finditer(text, begin, end) if not tokenizer.can_spell(it.group())
-    ]
-    cuts = [0, begin, *chain(*emoji), end, len(text)]  # every second piece is copied
-    pieces = [text[start:stop] for start, stop in pairwise(cuts)]
+    cuts = _find_cuts(span.text, tokenizer)
+    bounds = list(pairwise(cuts))
 
-    def is_translated(i: int) -> bool:
-        return i % 2 == 1 and has_letters(pieces[i])
+    def is_translated(number: int) -> bool:
+        start, end = bounds[number]
+        return number % 2 == 1 and has_letters(span.text[start:end])
 
-    runs: list[Run] = []
-    for translated, places in groupby(range(len(pieces)), is_translated):
-        stretch = "".join(pieces[i] for i in places).strip()
-        is_followed = len(runs) > 1 and runs[-2].is_translated
-        if translated and is_followed and not _ends_sentence(*runs[-2:]):
-            runs[-2].stretches.append(stretch)
-        elif stretch and not translated and runs and not runs[-1].is_translated:
-            runs[-1].stretches.append(stretch)
-        elif stretch:
-            runs.append(Run([stretch], translated))
+    runs: list[_Run] = []
+    for translated, numbers in groupby(range(len(bounds)), is_translated):
+        group = list(numbers)
+        piece = span.cut(bounds[group[0]][0], bounds[group[-1]][1])
+        if not piece.text:
+            continue
+        if translated and len(runs) > 1 and not _ends_sentence(*runs[-2:]):
+            runs[-2].pieces.append(piece)
+        elif not translated and runs and not runs[-1].is_translated:
+            runs[-1].pieces.append(piece)
+        else:
+            runs.append(_Run([piece], translated))
     return runs
+
+
+def _find_cuts(text: str, tokenizer: Tokenizer) -> list[int]:
+    """Return where copied and other text begin in turn: 0, the copied text before, ..., the end."""
+    marks = _MARKS_BEFORE.match(text)
+    begin = marks.end() if marks else 0
+    end = _begin_of_last_marks(text, begin)
+    cuts = [0, begin]
+    for emoji in _EMOJI.finditer(text, begin, end):
+        if not tokenizer.can_spell(emoji.group()):
+            cuts += emoji.span()
+    return [*cuts, end, len(text)]
 
 
 def _begin_of_last_marks(text: str, begin: int) -> int:
     """Return where the dates and marks after the last sentence begin, else the end of the text."""
-    found = end = len(text)
+    first_mark = end = len(text)
     while (space := text.rfind(" ", begin, end)) > begin:
         if not _MARK_AFTER.fullmatch(text, space + 1, end):
             break
         if text[space - 1] in _END:
-            found = space
+            first_mark = space
         end = space
-    return found
+    return first_mark
 
 
-def _ends_sentence(translated: Run, copied: Run) -> bool:
+def _ends_sentence(translated: _Run, copied: _Run) -> bool:
     """Return whether a translated run, or the copied run after it, ends a sentence.
 
-    Read only the last stretch of each: the stretches before it ended none.
+    Read only the last piece of each: the pieces before it ended none.
     """
-    last = translated.stretches[-1].rstrip("\"'”’»)]")[-1:]
-    return last in _END or any(map(_END.count, copied.stretches[-1]))
+    last_letter = translated.pieces[-1].text.rstrip("\"'”’»)]")[-1:]
+    return last_letter in _END or any(mark in _END for mark in copied.pieces[-1].text)

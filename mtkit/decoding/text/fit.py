@@ -1,0 +1,93 @@
+"""Encode spans, in parts that the model can read: of at most `max_length` subwords."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+from itertools import chain
+from unicodedata import category
+
+from mtkit.decoding.text.line import Context, Encoded, Span, Split
+from mtkit.decoding.text.sentences import SENTENCE_END, split_at
+
+_SPACE = re.compile(r"\s")
+_JOINED = re.compile("\u200d|.[\U0001f3fb-\U0001f3ff]")
+"""A joiner, or an emoji with its colour of skin."""
+
+
+def split(spans: Sequence[Span], context: Context) -> list[Split]:
+    """Encode every span, in several parts if it is too long for the model."""
+    max_length = context.request.settings.max_length
+    splits: list[Split] = []
+    for parts in split_to_fit(spans, context):
+        pieces: list[Encoded] = []
+        for part in parts:
+            # Even a single character can have more than `max_length` subwords.
+            for first in range(0, len(part.ids), max_length):
+                end = first + max_length
+                pieces.append(Encoded(part.ids[first:end], part.origin[first:end]))
+        splits.append(Split(pieces))
+    return splits
+
+
+def split_to_fit(spans: Sequence[Span], context: Context) -> list[list[Encoded]]:
+    """Return the parts of each span in order, without the white space between them.
+
+    A span of more than `max_length` subwords is split at sentence ends, else at the space nearest
+    to its middle, else in half. Only a part of one character can still exceed `max_length`.
+    """
+    settings = context.request.settings
+    abbreviations = set(settings.abbreviations.split())
+    # All spans in one call, which takes far less time than a call for each.
+    encoded = context.tokenizer.encode_source([span.text for span in spans])
+    divided: dict[int, list[Span]] = {}
+    for number, span in enumerate(spans):
+        if len(encoded[number]) > settings.max_length:
+            parts = _divide(span, abbreviations)
+            if [part.text for part in parts] != [span.text]:
+                divided[number] = parts
+    shorter = list(chain.from_iterable(divided.values()))
+    # Parts can still be too long.
+    fitting = iter(split_to_fit(shorter, context) if shorter else [])
+    pieces_of_spans: list[list[Encoded]] = []
+    for number, span in enumerate(spans):
+        pieces: list[Encoded] = []
+        if number in divided:
+            for _ in divided[number]:
+                pieces += next(fitting)
+        else:
+            pieces.append(Encoded(encoded[number], _origin_of_subwords(span, context)))
+        pieces_of_spans.append(pieces)
+    return pieces_of_spans
+
+
+def _origin_of_subwords(span: Span, context: Context) -> list[int]:
+    """Return the origin of the last character of each subword, if alignments are requested."""
+    if not context.request.alignments:
+        return []
+    return [span.origin[offset] for offset in context.tokenizer.source_offsets(span.text)]
+
+
+def _divide(span: Span, abbreviations: Container[str]) -> list[Span]:
+    """Split a span at sentence ends, else in two; return a single character in one part."""
+    ends = (match.end() for match in SENTENCE_END.finditer(span.text))
+    sentences = [span.cut(start, end) for start, end in split_at(ends, span.text, abbreviations)]
+    if len(sentences) != 1:
+        return sentences
+    text = sentences[0].text
+    middle = _find_boundary(text, len(text) // 2)
+    spaces = [match.start() for match in _SPACE.finditer(text)]
+    cut = min(spaces, key=lambda space: abs(space - middle), default=middle)
+    halves = [sentences[0].cut(0, cut), sentences[0].cut(cut, len(text))]
+    return [half for half in halves if half.text]
+
+
+def _find_boundary(text: str, offset: int) -> int:
+    """Return the first place from `offset` on, else the last before it, that cuts no character."""
+    after = range(offset, len(text))
+    before = range(offset - 1, 0, -1)
+    for place in chain(after, before):
+        is_mark = category(text[place])[0] == "M"
+        if not is_mark and not _JOINED.search(text[place - 1 : place + 1]):
+            return place
+    return offset

@@ -1,0 +1,165 @@
+"""A line on its way to the model, as spans, and its translation on the way back, as answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from mtkit.corpus.text import is_blank, normalise
+from mtkit.decoding.engines.engine import Request
+from mtkit.tokenizer.codec import Tokenizer
+
+# Kana and Han, whose words and sentences are not separated by spaces.
+CLOSE_CHARACTERS = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
+_CLOSE = re.compile(f"[{CLOSE_CHARACTERS}]")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line to translate."""
+
+    text: str
+    prefix: str = ""
+    """Text that the translation begins with; blank: anything."""
+    id: int | None = None
+    """Seed for sampling this line, besides the seed of the request (default: the line's number)."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The translation of a line."""
+
+    text: str
+    score: float | None = 0.0
+    """log P / |y|^alpha over the tokens of all parts; None if the request asks for no scores."""
+    tokens: list[str] = field(default_factory=list)
+    truncated: bool = False
+    """Whether the output reached `max_length`."""
+    alternatives: list[Translation] = field(default_factory=list)
+    """The other hypotheses of the n-best list, or the other samples, all with different texts."""
+    alignment: set[tuple[int, int]] = field(default_factory=set)
+    """Links (i, j) from word i of the line to word j of `text`, numbered from 0, if requested."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What steps know besides the text."""
+
+    tokenizer: Tokenizer
+    request: Request
+
+
+@dataclass(frozen=True)
+class Span:
+    """Text on its way to the model."""
+
+    text: str
+    origin: Sequence[int]
+    """For each character, the offset in the normalised line of the character it comes from."""
+    line: Line
+
+    def cut(self, start: int, end: int) -> Span:
+        """Return the text from `start` to `end`, without white space around it."""
+        text = self.text[start:end]
+        start += len(text) - len(text.lstrip())
+        text = text.strip()
+        return Span(text, self.origin[start : start + len(text)], self.line)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Text that becomes part of the translation as it is."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Subwords that the model reads as one sequence."""
+
+    ids: list[int]
+    """Subword ids, without EOS."""
+    origin: list[int]
+    """For each subword, the origin of its last character; empty if no alignments are requested."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Text on its way back from the model."""
+
+    text: str
+    links: list[tuple[int, int]] = field(default_factory=list)
+    """Links from a word of the line to a word of `text`: a number, and an offset in the word."""
+
+
+Part = Span | Copied | Encoded
+Join = Callable[[Sequence[Answer]], Answer]
+
+
+def join_answers(answers: Sequence[Answer]) -> Answer:
+    """Join texts by spaces, but without a space between kana or Han; leave out empty texts."""
+    if len(answers) == 1:
+        return answers[0]
+    text = ""
+    links: list[tuple[int, int]] = []
+    for answer in answers:
+        if _needs_space(text, answer.text):
+            text += " "
+        links += [(word, len(text) + offset) for word, offset in answer.links]
+        text += answer.text
+    return Answer(text, links)
+
+
+@dataclass(frozen=True)
+class Split:
+    """What a step makes of a span, and the way back."""
+
+    parts: Sequence[Part]
+    """In the order in which the model reads them: spans go on to the next step."""
+    join: Join = join_answers
+    """Makes one answer of the answers to all parts, copied ones included."""
+    prefix: Sequence[int] = ()
+    """Target subwords that the translation of the first part begins with."""
+
+
+TextStep = Callable[[Sequence[Span], Context], list[Split]]
+"""A step: returns a `Split` for each span; spans of many lines come together."""
+
+
+def normalised_text(line: Line) -> str:
+    """Return the text of a line as corpora are normalised."""
+    return normalise(without_surrogates(line.text))
+
+
+def normalised_prefix(line: Line) -> str:
+    """Return the prefix of a line as corpora are normalised; empty: the line has no prefix."""
+    prefix = normalise(without_surrogates(line.prefix))
+    return "" if is_blank(prefix) else prefix
+
+
+def without_surrogates(text: str) -> str:
+    """Replace unpaired surrogates, which have no UTF-8, by question marks."""
+    return text.encode(errors="replace").decode()
+
+
+def join_spans(spans: Sequence[Span]) -> Span:
+    """Join spans of one line as `join_answers` does; a new space comes from the character after."""
+    first, *others = spans
+    if not others:
+        return first
+    text = first.text
+    origin = list(first.origin)
+    for span in others:
+        if _needs_space(text, span.text):
+            text += " "
+            origin.append(span.origin[0])
+        text += span.text
+        origin += span.origin
+    return Span(text, origin, first.line)
+
+
+def _needs_space(before: str, after: str) -> bool:
+    if not before or not after:
+        return False
+    return not (_CLOSE.match(before[-1]) and _CLOSE.match(after))

@@ -1,0 +1,54 @@
+"""Prefixes: text of the user with which a translation begins.
+
+The model gets the subwords of the prefix, and continues them. Then the prefix is spelled again as
+the user wrote it, because the vocabulary may spell it differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from mtkit.corpus.text import in_one_line
+from mtkit.decoding.text.line import (
+    Answer,
+    Context,
+    Line,
+    Span,
+    Split,
+    join_answers,
+    normalised_prefix,
+    without_surrogates,
+)
+from mtkit.decoding.text.words import Words
+
+
+def split(spans: Sequence[Span], context: Context) -> list[Split]:
+    """Leave the spans as they are; their translations begin with the prefixes of their lines."""
+    prefixes = [normalised_prefix(span.line) for span in spans]
+    if not any(prefixes):
+        return [Split([span]) for span in spans]
+    max_length = context.request.settings.max_length
+    encoded = [ids[:max_length] for ids in context.tokenizer.encode_target(prefixes)]
+    spellings = context.tokenizer.decode(encoded)
+    splits: list[Split] = []
+    for span, ids, spelling in zip(spans, encoded, spellings, strict=True):
+        respell = partial(_respell, spelling=spelling, line=span.line)
+        splits.append(Split([span], respell, prefix=ids) if ids else Split([span]))
+    return splits
+
+
+def _respell(answers: Sequence[Answer], *, spelling: str, line: Line) -> Answer:
+    """Replace the spelling of the vocabulary by that of the user."""
+    answer = join_answers(answers)
+    if not answer.text.startswith(spelling):
+        return answer
+    prefix = in_one_line(without_surrogates(line.prefix)).strip()
+    text = prefix + answer.text[len(spelling) :]
+    if not answer.links or not text.strip():
+        return Answer(text)
+    # The words keep their numbers, but not their offsets.
+    before = Words(answer.text)
+    after = Words(text)
+    links = [(word, after.last_character(before.at(offset))) for word, offset in answer.links]
+    return Answer(text, links)

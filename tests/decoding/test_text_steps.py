@@ -1,0 +1,153 @@
+"""Laws of text steps: a new one is a function and an entry in the list; windows change nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from folders import SENTENCES, Copier, train
+from mtkit.config.decoding import DecodingSettings
+from mtkit.decoding.api import Translator
+from mtkit.decoding.engines.engine import Request
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.text import pipeline
+from mtkit.decoding.text.line import Answer, Context, Line, Span, Split, join_answers
+from mtkit.decoding.text.pipeline import split_lines
+from mtkit.tokenizer.codec import Tokenizer
+
+STAND_IN = "Spain"
+"""What the model reads instead of a placeholder."""
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return train(normalization_rule_name="identity")
+
+
+@pytest.fixture(scope="module")
+def copier(tokenizer: Tokenizer) -> Translator:
+    engine = PyTorchEngine(Copier(tokenizer.source_vocab).eval())
+    return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=40)))
+
+
+# A step that hides placeholders, as the README describes
+
+
+def hide_placeholders(spans: Sequence[Span], context: Context) -> list[Split]:
+    return [_hide(span) for span in spans]
+
+
+def _hide(span: Span) -> Split:
+    hidden: list[str] = []
+    text = ""
+    origin: list[int] = []
+    end = 0
+    for match in re.finditer(r"\{\w+\}", span.text):
+        hidden.append(match[0])
+        text += span.text[end : match.start()] + STAND_IN
+        origin += span.origin[end : match.start()]
+        origin += [span.origin[match.start()]] * len(STAND_IN)
+        end = match.end()
+    part = Span(text + span.text[end:], [*origin, *span.origin[end:]], span.line)
+    return Split([part], partial(_show, hidden=hidden))
+
+
+def _show(answers: Sequence[Answer], *, hidden: Sequence[str]) -> Answer:
+    answer = join_answers(answers)
+    for placeholder in hidden:
+        place = answer.text.index(STAND_IN)
+        end = place + len(STAND_IN)
+        grown = len(placeholder) - len(STAND_IN)
+        links = [
+            (word, offset if offset < place else max(offset + grown, place))
+            for word, offset in answer.links
+        ]
+        answer = Answer(answer.text[:place] + placeholder + answer.text[end:], links)
+    return answer
+
+
+@pytest.mark.parametrize("settings", [{}, {"sentences": "en"}, {"max_length": 7}], ids=str)
+def test_a_new_step_is_a_function_and_an_entry_in_the_list(
+    copier: Translator, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "STEPS", (hide_placeholders, *pipeline.STEPS))
+    lines = ["A dog {animal_name} runs. Why {x}?", "{first} dog.", "Why?", ""]
+    request = copier.request.changed(alignments=True, **settings)
+    window = split_lines([Line(line) for line in lines], copier.tokenizer, request)
+    read = copier.tokenizer.decode([sentence.source for sentence in window.sentences])
+    assert "{" not in "".join(read)
+    assert "".join(read).count(STAND_IN) == 3
+    for line, translation in zip(lines, copier.results(lines, request), strict=True):
+        assert translation.text == line
+        words = range(len(line.split()))
+        assert translation.alignment == {(number, number) for number in words}
+
+
+# Windows
+
+
+TEXTS = [
+    *SENTENCES,
+    "A DOG RUNS.",
+    "- Why? 😀",
+    "",
+    "犬。犬。",
+    "1",
+    "the dog runs 😀 on",
+    "a " * 30,
+]
+
+
+@given(
+    texts=st.lists(st.sampled_from(TEXTS), max_size=5), prefix=st.sampled_from(["", "Two", "It"])
+)
+def test_what_becomes_of_a_line_does_not_depend_on_other_lines(
+    texts: list[str], prefix: str, tokenizer: Tokenizer
+) -> None:
+    settings = DecodingSettings(max_length=9, truecase=True, sentences="en")
+    request = Request(settings, alignments=True)
+    lines = [Line(text, prefix) for text in texts]
+    alone = [split_lines([line], tokenizer, request) for line in lines]
+    together = split_lines(lines, tokenizer, request)
+    assert together.sentences == [sentence for window in alone for sentence in window.sentences]
+    leaves = [line.leaves for window in alone for line in window.lines]
+    assert [line.leaves for line in together.lines] == leaves
+
+
+def test_the_tokenizer_encodes_and_decodes_all_lines_of_a_window_together(
+    copier: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, int]] = []
+    for name in ("encode_source", "decode"):
+        monkeypatch.setattr(copier.tokenizer, name, recording(copier.tokenizer, name, calls))
+    texts = [*SENTENCES, "Two men, one boat. Why?"]
+    settings = copier.request.settings.model_copy(update={"sentences": "en", "max_length": 40})
+    assert copier.submit(texts, Request(settings)).result()[-1].text == texts[-1]
+    assert calls == [("encode_source", len(texts) + 1), ("decode", len(texts) + 1)]
+
+
+def recording(tokenizer: Tokenizer, name: str, calls: list[tuple[str, int]]) -> Any:
+    method = getattr(tokenizer, name)
+
+    def record(lines: list[Any]) -> Any:
+        calls.append((name, len(lines)))
+        return method(lines)
+
+    return record
+
+
+# Case
+
+
+@pytest.mark.parametrize("line", ["THE ŉ DOG RUNS.", "A DOG ŉ ŉ ß RUNS.", "I\u0307T ﬁ RUNS. A DOG"])
+def test_links_count_words_although_letters_become_several(copier: Translator, line: str) -> None:
+    request = copier.request.changed(alignments=True, truecase=True)
+    (actual,) = copier.results([line], request)
+    assert {i for i, _ in actual.alignment} == set(range(len(line.split())))
+    assert actual.alignment == {(i, i) for i, _ in actual.alignment}
