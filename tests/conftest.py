@@ -23,6 +23,8 @@ from jaxtyping import install_import_hook
 
 import signatures
 
+if not Path("/dev/nvidiactl").exists():  # on a machine without a GPU, Triton interprets the kernels
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 with suppress(ImportError):  # Triton compiles its functions, which no check can wrap
     import mtkit.models.fast.triton_kernels  # noqa: F401
 install_import_hook("mtkit", "signatures.checked")

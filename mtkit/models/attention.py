@@ -13,21 +13,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.models.layers import SUBLAYER_GAIN, Dropout, Linear, affine, linear
-from mtkit.models.layout import MASKED_BIAS, Bias, Layout, Mask, RowMask, mask_to_bias
+from mtkit.models.layers import SUBLAYER_GAIN, Dropout, Linear, linear
+from mtkit.models.layout import MASKED_BIAS, Bias, Layout, mask_to_bias
 from mtkit.terms import Hidden, SourceHidden, SourceMask
-
-KERNEL_DEPTHS = (16, 32, 64, 128)
-"""Head sizes that the attention kernel for GPUs supports."""
-KERNEL_LIMIT = 128 * 64
-"""Largest head size times row width: more does not fit into a small GPU's 99 KiB per block."""
 
 Heads = Float[Tensor, "B H Q Dh"]
 AttentionWeights = Float[Tensor, "B H Q S"]
@@ -69,12 +64,6 @@ class MultiHeadAttention(nn.Module):
         self.output = linear(d_model, d_model, gain=SUBLAYER_GAIN)
         self.dropout = Dropout(dropout)
 
-    def can_attend_rows(self, width: int) -> bool:
-        """Return whether the GPU kernel can compute this attention, for rows of this width."""
-        depth = self.query.out_features // self.heads
-        fits = depth in KERNEL_DEPTHS and width <= 128 and depth * width <= KERNEL_LIMIT
-        return fits and not self.dropout.p
-
     def query_keys_values(self, x: Hidden, layout: Layout) -> tuple[Hidden, KeyValue]:
         """Project words to queries, keys and values, for self-attention."""
         query, key, value = self._project(x, layout, self.query, self.key, self.value)
@@ -98,20 +87,18 @@ class MultiHeadAttention(nn.Module):
             return [layout.pad(part(x)) for part in parts]
         weight = torch.cat([part.weight for part in parts])
         bias = torch.cat([part.bias for part in parts])
-        return cast(Sequence[Hidden], _Chunk.apply(layout.pad(affine(x, weight, bias)), len(parts)))  # type: ignore[no-untyped-call]
+        return layout.pad(F.linear(x, weight, bias)).chunk(len(parts), dim=-1)
 
     def forward(
         self,
         query: Hidden,
         memory: KeyValue,
-        mask: Mask | None,
+        mask: Bias | None,
         layout: Layout,
         *,
         weights: bool = False,
     ) -> tuple[Hidden, AttentionWeights | None]:
         """Return the attended values and, if requested, the weights; `mask`: (B, H, K·T, S)."""
-        if isinstance(mask, RowMask):
-            return self.output(self._attend_rows(query, memory, mask)), None
         split = self._split(query, len(memory.key))
         context, attention = self._attend(split, memory, mask, weights=weights)  # (B, H, K·T, D/H)
         joined = context.transpose(1, 2).reshape(query.shape)
@@ -135,33 +122,9 @@ class MultiHeadAttention(nn.Module):
         context = self.dropout(attention.to(memory.value.dtype)) @ memory.value  # (B, H, K·T, D/H)
         return context, attention if weights else None
 
-    def _attend_rows(self, query: Hidden, memory: KeyValue, mask: RowMask) -> Hidden:
-        """Return the attended values, with tokens end to end as in `query`."""
-        from mtkit.models.fast.kernels import attend_rows  # a machine without a GPU has no Triton
-
-        query = self._split(query, len(query))  # as if every token were a sentence: (M, H, 1, D/H)
-        return attend_rows(query, memory.key, memory.value, mask).flatten(1)
-
     def _split(self, x: Tensor, sentences: int) -> Heads:
         """Split into heads; the K·T words of a sentence's K hypotheses become its queries."""
         return x.reshape(sentences, -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
-
-
-class _Chunk(torch.autograd.Function):
-    """Split the last dimension into equal parts; copy gradients only if they are not adjacent."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, parts: int) -> tuple[Tensor, ...]:
-        return x.chunk(parts, dim=-1)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        whole = grads[0].new_empty(0).set_(grads[0].untyped_storage())
-        if whole.numel() == sum(grad.numel() for grad in grads):
-            whole = whole.view(*grads[0].shape[:-1], len(grads) * grads[0].shape[-1])
-            if all(map(Tensor.is_set_to, whole.chunk(len(grads), dim=-1), grads)):
-                return whole, None
-        return torch.cat(grads, dim=-1), None
 
 
 class NeighbourhoodAttention(MultiHeadAttention):

@@ -7,6 +7,7 @@ import os
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from mtkit.errors import UserError
 
@@ -48,6 +49,12 @@ def pick_precision(name: Precision | Literal["auto"], device: torch.device) -> P
         is_intel = str(features.get("cpu_name", "")).startswith("Intel")
         faster = features.get("amx_bf16") or (features.get("avx512_bf16") and not is_intel)
     return "bfloat16" if faster else "float32"
+
+
+def to_autocast_dtype(x: Tensor) -> Tensor:
+    """Convert `x` to the type that autocast uses, once for all matrix products that read `x`."""
+    device = x.device.type
+    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
 
 
 def keep_freed_memory() -> None:

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from mtkit.config.model import ModelSettings, TransformerDecoderSettings, TransformerEncoderSettings
 from mtkit.errors import UserError
-from mtkit.models.attention import MultiHeadAttention
 from mtkit.models.interfaces import (
     Decoded,
     Decoder,
@@ -27,8 +26,7 @@ from mtkit.models.interfaces import (
     State,
     TranslationModel,
 )
-from mtkit.models.layers import has_kernels, to_autocast_dtype
-from mtkit.models.layout import InPlace, Layout, Packed
+from mtkit.models.layout import Layout
 from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import TransformerDecoder, TransformerEncoder
 from mtkit.symbols import PAD
@@ -70,16 +68,6 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         self.encoder_norm = nn.LayerNorm(d_model) if self.encoder.needs_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(d_model) if self.decoder.needs_norm else nn.Identity()
 
-    @property
-    def can_share_rows(self) -> bool:
-        """Whether several sentences can share a row, separated only by masks."""
-        encoder, decoder = self.settings.as_pair().encoder, self.settings.as_pair().decoder
-        return (
-            isinstance(encoder, TransformerEncoderSettings)
-            and encoder.neighbourhood is None
-            and isinstance(decoder, TransformerDecoderSettings)
-        )
-
     def encode(
         self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
     ) -> Memory:
@@ -103,20 +91,9 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         target_layout: Layout,
     ) -> Float[Tensor, "L D"]:
         """Return the hidden states of whole targets (teacher forcing), all tokens end to end."""
-        source_layout, target_layout = map(self._in_place, (source_layout, target_layout))
         encoded = self._encode(source, source_layout)
         x = self._embed(self.target_embedding, target)
         return cast(Tensor, self.decoder_norm(self.decoder.read(encoded, x, target_layout)))
-
-    def _in_place(self, layout: Layout) -> Layout:
-        """Return the layout for kernels that need no padded rows, if they suit the whole model."""
-        is_shared = isinstance(layout, Packed) and layout.sentence is not None
-        is_half = to_autocast_dtype(self.output_weight[:0]).itemsize == 2
-        if not (self.training and is_shared and is_half and has_kernels(self.output_weight)):
-            return layout
-        attentions = [it for it in self.modules() if isinstance(it, MultiHeadAttention)]
-        is_served = all(it.can_attend_rows(layout.mask.shape[1]) for it in attentions)
-        return InPlace.of(cast(Packed, layout)) if is_served else layout
 
     def start(self, memory: Memory, beam: int = 1) -> State:
         return cast(State, self.decoder.start(memory, beam))

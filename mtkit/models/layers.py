@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.util import find_spec
 from typing import Any, cast
 
 import torch
@@ -42,24 +40,13 @@ class Residual(nn.Module, ABC):
 
 
 class PostNorm(Residual):
-    """LayerNorm(x + Sublayer(x)), Vaswani et al. 2017.
-
-    On a GPU one kernel computes all of this. The result has the type of matrix products, and
-    dropout works as on a CPU (see `Dropout`).
-    """
+    """LayerNorm(x + Sublayer(x)), Vaswani et al. 2017."""
 
     def before(self, x: Hidden) -> Hidden:
         return x
 
     def after(self, x: Hidden, sublayer: Hidden) -> Hidden:
-        if not (self.training and has_kernels(x)):
-            return cast(Tensor, self.norm(x + self.dropout(sublayer)))
-        from mtkit.models.fast.kernels import add_and_norm  # a machine without a GPU has no Triton
-
-        threshold = self.dropout.threshold
-        random = draw_bytes(x) if threshold else None
-        x, sublayer = to_autocast_dtype(x), to_autocast_dtype(sublayer)
-        return add_and_norm(x, sublayer, random, threshold, self.norm)
+        return cast(Tensor, self.norm(x + self.dropout(sublayer)))
 
 
 class PreNorm(Residual):
@@ -148,79 +135,16 @@ def compute_zeros(length: int, d_model: int) -> Float[Tensor, "T D"]:
     return torch.full((length, d_model), 0.0)
 
 
-def to_autocast_dtype(x: Tensor) -> Tensor:
-    """Convert `x` to the type that autocast uses, once for all matrix products that read `x`."""
-    device = x.device.type
-    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
-
-
-def has_kernels(x: Tensor) -> bool:
-    """Return whether mtkit's kernels can train with `x`: on GPUs since Ampere, with Triton."""
-    return x.device.type == "cuda" and x.dtype != torch.float64 and _runs_triton(x.device)
-
-
-@cache
-def _runs_triton(device: torch.device) -> bool:
-    return find_spec("triton") is not None and torch.cuda.get_device_capability(device) >= (8, 0)
-
-
 class Linear(nn.Linear):
-    """A linear layer that is computed by `affine`."""
+    """x W^T + b, or max(0, x W^T + b)."""
 
     def __init__(self, inputs: int, outputs: int, *, relu: bool) -> None:
         super().__init__(inputs, outputs)
         self.relu = relu
 
     def forward(self, x: Tensor) -> Tensor:
-        return affine(x, self.weight, self.bias, relu=self.relu)
-
-
-def affine(
-    x: Float[Tensor, "... I"],
-    weight: Float[Tensor, "O I"],
-    bias: Float[Tensor, " O"],
-    *,
-    relu: bool = False,
-) -> Float[Tensor, "... O"]:
-    """Return x W^T + b, or max(0, x W^T + b).
-
-    On a GPU one kernel computes product and maximum. The gradient of b is a matrix product, too,
-    which takes a fifth of the time of torch's sum. With autocast the gradients of W and b stay in
-    float32; they are not rounded to the type of autocast.
-    """
-    if x.device.type != "cuda" or not torch.is_grad_enabled():
-        product = F.linear(x, weight, bias)
-        return F.relu(product) if relu else product
-    return cast(Tensor, _Affine.apply(to_autocast_dtype(x), weight, bias, relu))  # type: ignore[no-untyped-call]
-
-
-class _Affine(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
-        ctx.dtype = weight.dtype
-        weight, bias = weight.to(x.dtype), bias.to(x.dtype)
-        if not relu:
-            ctx.save_for_backward(x, weight, None)
-            return F.linear(x, weight, bias)
-        out = torch._addmm_activation(bias, x.flatten(0, -2), weight.T).view(*x.shape[:-1], -1)
-        ctx.save_for_backward(x, weight, out)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        x, weight, out = ctx.saved_tensors
-        rows = grads[0].flatten(0, -2)
-        if out is not None:
-            rows = torch.ops.aten.threshold_backward(rows, out.view(rows.shape), 0)
-        ones = rows.new_ones(1, len(rows))
-        grad_weight = _multiply(rows.T, x.flatten(0, -2), ctx.dtype)
-        grad_bias = _multiply(ones, rows, ctx.dtype).squeeze(0)
-        return (rows @ weight).view(x.shape), grad_weight, grad_bias, None
-
-
-def _multiply(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the product of matrices, summed and stored in `dtype`."""
-    return a @ b if a.dtype == dtype else torch.mm(a, b, out_dtype=dtype)
+        product = F.linear(x, self.weight, self.bias)
+        return F.relu(product) if self.relu else product
 
 
 def linear(inputs: int, outputs: int, gain: float = 1.0, *, relu: bool = False) -> Linear:

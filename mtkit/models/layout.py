@@ -6,7 +6,7 @@ end, with hardly any padding. LSTMs and PyTorch's attention need rows: R × W pl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -60,15 +60,16 @@ class Layout:
         """Return the encoding of each token's position; table(start, length) returns encodings."""
         return cast(Tensor, table(0, self.mask.shape[1]))
 
-    def mask_for(self, keys: Layout) -> Mask:
-        """Return the mask that hides padding of `keys`, and other sentences that share a row.
+    def mask_for(self, keys: Layout) -> Bias | None:
+        """Return the bias that hides padding of `keys`, and other sentences that share a row.
 
-        As a bias it is (R, 1, 1, W), for all heads and queries; (R, 1, W, W) if rows are shared.
+        It is (R, 1, 1, W), for all heads and queries; (R, 1, W, W) if rows are shared. It is None
+        if nothing has to be hidden.
         """
         return mask_to_bias(keys.mask)[:, None, None, :]
 
-    def causal_mask(self) -> Mask | None:
-        """Return the mask of self-attention that hides later words; None if it hides nothing."""
+    def causal_mask(self) -> Bias | None:
+        """Return the bias of self-attention that hides later words; None if it hides nothing."""
         return build_causal_bias(self.mask.shape[1], 0, self.mask.device)
 
 
@@ -100,50 +101,16 @@ class Packed(Layout):
     def positions(self, table: nn.Module) -> Tensor:
         return cast(Tensor, table(0, self.token.shape[1]).index_select(0, self.position))
 
-    def mask_for(self, keys: Layout) -> Mask:
+    def mask_for(self, keys: Layout) -> Bias | None:
         if self.sentence is None or not isinstance(keys, Packed) or keys.sentence is None:
             return super().mask_for(keys)
         return mask_to_bias(self.sentence.unsqueeze(2) == keys.sentence.unsqueeze(1)).unsqueeze(1)
 
-    def causal_mask(self) -> Mask | None:
+    def causal_mask(self) -> Bias | None:
         causal = super().causal_mask()
         if self.sentence is None or causal is None:
             return causal
-        return cast(Tensor, causal) + cast(Tensor, self.mask_for(self))
-
-
-class InPlace(Packed):
-    """Tokens end to end, for a kernel that itself finds the tokens of each row: no conversion."""
-
-    @classmethod
-    def of(cls, layout: Packed) -> InPlace:
-        """Return the same layout as an `InPlace`."""
-        return cls(**{field.name: getattr(layout, field.name) for field in fields(layout)})
-
-    def pad(self, x: Tensor) -> Tensor:
-        return x
-
-    def unpad(self, x: Tensor) -> Tensor:
-        return x
-
-    def mask_for(self, keys: Layout) -> RowMask:
-        return RowMask(self, cast(Packed, keys))
-
-    def causal_mask(self) -> RowMask:
-        return RowMask(self, self, is_causal=True)
-
-
-@dataclass(frozen=True)
-class RowMask:
-    """A mask: queries see the keys of their sentence; with `is_causal`, no later positions."""
-
-    queries: Packed
-    keys: Packed
-    is_causal: bool = False
-
-
-Mask = Bias | RowMask
-"""A mask that hides keys from queries."""
+        return causal + cast(Tensor, self.mask_for(self))
 
 
 class _Rearrange(torch.autograd.Function):

@@ -21,24 +21,19 @@ from mtkit.models.attention import (
     MultiHeadAttention,
     NeighbourhoodAttention,
 )
+from mtkit.models.device import to_autocast_dtype
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
-from mtkit.models.layers import (
-    RESIDUALS,
-    FeedForward,
-    PositionalEncodings,
-    build_embedding_dropout,
-    to_autocast_dtype,
-)
-from mtkit.models.layout import Layout, Mask, build_causal_bias
+from mtkit.models.layers import RESIDUALS, FeedForward, PositionalEncodings, build_embedding_dropout
+from mtkit.models.layout import Bias, Layout, build_causal_bias
 from mtkit.terms import Hidden
 
 
 @dataclass(frozen=True)
 class TransformerMemory(Memory):
-    """Keys and values of the source for each decoder layer, and the padding mask."""
+    """Keys and values of the source for each decoder layer, and the bias that hides padding."""
 
     layers: tuple[KeyValue, ...]
-    mask: Mask
+    mask: Bias | None
 
 
 @dataclass(frozen=True)
@@ -53,25 +48,29 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerEncoderSettings, d_model: int) -> None:
         super().__init__()
-        sizes = d_model, settings.heads, settings.attention_dropout
+        heads, dropout = settings.heads, settings.attention_dropout
         radius = settings.neighbourhood
         self.self_attention = (
-            MultiHeadAttention(*sizes) if radius is None else NeighbourhoodAttention(*sizes, radius)
+            MultiHeadAttention(d_model, heads, dropout)
+            if radius is None
+            else NeighbourhoodAttention(d_model, heads, dropout, radius)
         )
         self.self_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
         self.feed_forward = FeedForward(settings, d_model)
         self.feed_forward_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
 
     def forward(
-        self, x: Hidden, mask: Mask, layout: Layout, *, weights: bool
+        self, x: Hidden, mask: Bias | None, layout: Layout, *, weights: bool
     ) -> tuple[Hidden, AttentionWeights | None]:
         """Return the new hidden states and, if requested, the attention weights."""
-        inner = to_autocast_dtype(self.self_residual.before(x))
+        inner = self.self_residual.before(x)
         query, memory = self.self_attention.query_keys_values(inner, layout)
         attended, attention = self.self_attention(query, memory, mask, layout, weights=weights)
         x = self.self_residual.after(x, attended)
+
         inner = self.feed_forward_residual.before(x)
-        return self.feed_forward_residual.after(x, self.feed_forward(inner)), attention
+        x = self.feed_forward_residual.after(x, self.feed_forward(inner))
+        return x, attention
 
 
 class DecoderLayer(nn.Module):
@@ -79,10 +78,10 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerDecoderSettings, d_model: int) -> None:
         super().__init__()
-        sizes = d_model, settings.heads, settings.attention_dropout
-        self.self_attention = MultiHeadAttention(*sizes)
+        heads, dropout = settings.heads, settings.attention_dropout
+        self.self_attention = MultiHeadAttention(d_model, heads, dropout)
         self.self_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
-        self.cross_attention = MultiHeadAttention(*sizes)
+        self.cross_attention = MultiHeadAttention(d_model, heads, dropout)
         self.cross_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
         self.feed_forward = FeedForward(settings, d_model)
         self.feed_forward_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
@@ -91,23 +90,25 @@ class DecoderLayer(nn.Module):
         self,
         x: Hidden,
         cache: KeyValue,
-        causal: Mask | None,
+        causal: Bias | None,
         memory: KeyValue,
-        mask: Mask,
+        mask: Bias | None,
         layout: Layout,
         *,
         weights: bool,
     ) -> tuple[Hidden, KeyValue, AttentionWeights | None, Float[Tensor, "N H T P"] | None]:
         """Return hidden states, the grown cache, and cross and self-attention weights."""
-        inner = to_autocast_dtype(self.self_residual.before(x))
+        inner = self.self_residual.before(x)
         query, grown = self.self_attention.query_keys_values(inner, layout)
         cache = cache.append(grown)  # P = past + T positions
         attended, self_weights = self.self_attention(query, cache, causal, layout, weights=weights)
         x = self.self_residual.after(x, attended)
+
         # Queries from the target, keys and values from the source: softmax(Q_dec K_enc^T) V_enc.
         query = self.cross_attention.queries(self.cross_residual.before(x), layout)
         attended, cross_weights = self.cross_attention(query, memory, mask, layout, weights=weights)
         x = self.cross_residual.after(x, attended)
+
         inner = self.feed_forward_residual.before(x)
         x = self.feed_forward_residual.after(x, self.feed_forward(inner))
         return x, cache, cross_weights, self_weights
@@ -128,8 +129,8 @@ class TransformerEncoder(Encoder):
         x = self.embedding_dropout(x + layout.positions(self.positions))
         weights = []
         for layer in self.layers:
-            x, of_layer = layer(x, mask, layout, weights=attention)
-            weights.append(of_layer)
+            x, layer_weights = layer(x, mask, layout, weights=attention)
+            weights.append(layer_weights)
         return EncoderOutput(x, layout, attention=tuple(weights) if attention else ())
 
 
@@ -148,10 +149,14 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         self.layers = nn.ModuleList(DecoderLayer(settings, d_model) for _ in range(settings.layers))
 
     def prepare_memory(self, encoded: EncoderOutput) -> TransformerMemory:
-        states, layout = to_autocast_dtype(encoded.states), encoded.layout
-        attentions = [cast(DecoderLayer, layer).cross_attention for layer in self.layers]
-        memories = tuple(it.keys_values(states, layout) for it in attentions)
-        return TransformerMemory(memories, Layout(layout.mask).mask_for(layout))
+        layout = encoded.layout
+        # Convert once: all layers multiply these states, and add up their gradients.
+        states = to_autocast_dtype(encoded.states)
+        memories: list[KeyValue] = []
+        for layer in self.layers:
+            attention = cast(DecoderLayer, layer).cross_attention
+            memories.append(attention.keys_values(states, layout))
+        return TransformerMemory(tuple(memories), Layout(layout.mask).mask_for(layout))
 
     def start(self, memory: TransformerMemory, beam: int) -> TransformerState:
         keys = memory.layers[0].key  # (B, H, S, D/H)
@@ -181,25 +186,34 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         memory: TransformerMemory,
         state: TransformerState,
         x: Hidden,
-        causal: Mask | None,
+        causal: Bias | None,
         layout: Layout,
         *,
         attention: bool = False,
     ) -> Decoded:
         """Run the layers on embedded words to which positions have been added."""
         x = self.embedding_dropout(x)
-        caches, cross_weights, self_weights = [], [], []
+        caches: list[KeyValue] = []
+        cross_weights: list[AttentionWeights] = []
+        self_weights: list[Tensor] = []
         for layer, cache, source in zip(self.layers, state.layers, memory.layers, strict=True):
-            x, grown, cross, own = layer(
+            x, grown, of_source, of_target = layer(
                 x, cache, causal, source, memory.mask, layout, weights=attention
             )
             caches.append(grown)
-            cross_weights.append(cross)
-            self_weights.append(own)
+            cross_weights.append(of_source)
+            self_weights.append(of_target)
         state = TransformerState(tuple(caches))
         if not attention:
             return Decoded(x, state, None)
         # From K·T queries per sentence, (B, H, K·T, S), to hypotheses: (N, H, T, S).
-        by_hypothesis = (w.unflatten(2, (-1, x.shape[1])) for w in cross_weights)
-        split = [w.transpose(1, 2).flatten(0, 1) for w in by_hypothesis]
-        return Decoded(x, state, torch.stack(split, dim=1), torch.stack(self_weights, dim=1))
+        split: list[Tensor] = []
+        for layer_weights in cross_weights:
+            by_hypothesis = layer_weights.unflatten(2, (-1, x.shape[1]))
+            split.append(by_hypothesis.transpose(1, 2).flatten(0, 1))
+        return Decoded(
+            hidden=x,
+            state=state,
+            attention=torch.stack(split, dim=1),
+            self_attention=torch.stack(self_weights, dim=1),
+        )

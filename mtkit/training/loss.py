@@ -29,13 +29,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.layers import has_kernels
+from mtkit.models.fast.accelerate import runs_triton
 from mtkit.symbols import PAD
 from mtkit.training.batch import Batch
 
 CHUNK_TOKENS = {"cpu": 1024, "cuda": 8192}
 """Number of tokens per chunk: large enough for efficient matrix products."""
-MOST_FUSED = 1 << 16
+MAX_FUSED = 1 << 16
 """Largest vocabulary for the fused kernel: logits of one token that fit into a GPU's registers."""
 PIECE_TOKENS = 32
 """Number of tokens per softmax on a CPU; with 8,000 subwords they take 1 MB of float32."""
@@ -129,7 +129,7 @@ def _loss_terms(
     exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     rows = CHUNK_TOKENS.get(hidden.device.type, 1024)
     terms = [hidden.new_empty((0, 2), dtype=exact)]
-    is_fused = has_kernels(hidden) and len(weight) <= MOST_FUSED
+    is_fused = runs_triton(hidden.device) and exact == torch.float32 and len(weight) <= MAX_FUSED
     buffer = weight.new_empty(min(rows, len(gold)), len(weight))
     for start in range(0, len(gold), rows):
         chunk = slice(start, start + rows)

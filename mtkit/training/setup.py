@@ -32,6 +32,7 @@ from mtkit.corpus.read import hash_corpora, paths_of
 from mtkit.errors import UserError, blame_setting
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.fast.accelerate import accelerate, shared_row_width
 from mtkit.models.folder import save_model_config
 from mtkit.models.weights import build_without_weights, load_weights, read_weights
 from mtkit.report import plural, say, warn
@@ -43,8 +44,6 @@ from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.state import TrainState, new_state
 from mtkit.training.step import warm_up_ddp
 
-SHARED_ROW_WIDTH = 64
-"""Width, in tokens, of a row that several sentences share on a GPU."""
 MAX_BYTES_TO_HASH = 1 << 26
 """Largest corpus that is always read to find changes; it takes about a tenth of a second."""
 
@@ -89,15 +88,14 @@ class RunInputs:
         if self.origin:
             load_weights(model, self.origin.file(WEIGHTS))
         precision = pick_precision(config.training.precision, device)
-        return new_state(model.to(device), config.training, precision, group)
+        model.to(device)
+        if device.type == "cuda":
+            accelerate(model)
+        return new_state(model, config.training, precision, group)
 
     def stream(self, model: EncoderDecoder, group: ProcessGroup) -> Stream:
-        """Return the batches of all steps; on a GPU, short sentences share a row if possible.
-
-        The attention kernel of a GPU takes as long for a short row as for a row of 64 tokens.
-        """
-        width = SHARED_ROW_WIDTH if model.device.type == "cuda" and model.can_share_rows else 0
-        return Stream(self.config, self.data, self.tokenizer, group, width)
+        """Return the batches of all steps; on a GPU, short sentences share a row if possible."""
+        return Stream(self.config, self.data, self.tokenizer, group, shared_row_width(model))
 
 
 @dataclass(frozen=True)

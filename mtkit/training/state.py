@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from mtkit.config.settings import Criterion, TrainingSettings
 from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.fast.graphs import Graphs, Inputs
 from mtkit.training.data import Position
-from mtkit.training.graphs import Graphs, Inputs
 from mtkit.training.loss import TrainingLoss
 from mtkit.training.optimizers import build_optimizer
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup

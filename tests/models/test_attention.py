@@ -16,7 +16,6 @@ from mtkit.models.attention import (
     GlobalAttention,
     MultiHeadAttention,
     NeighbourhoodAttention,
-    _Chunk,
 )
 from mtkit.models.layout import Layout, build_causal_bias, mask_to_bias
 from operations import Operations
@@ -176,11 +175,3 @@ def test_the_fused_kernel_of_gpus_gives_equal_results(
     torch.testing.assert_close(fused, expected)
     _, weights = attend(attention, x, bias, weights=True)
     assert weights is not None
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_gradients_of_parts_are_joined_wherever_they_lie(order: tuple[int, int]) -> None:
-    x, memory = torch.randn(3, 8, requires_grad=True), torch.randn(3, 8)
-    grads = [memory.chunk(2, dim=-1)[index] for index in order]
-    (joined,) = torch.autograd.grad(_Chunk.apply(x, 2), x, grads)  # type: ignore[no-untyped-call]
-    assert torch.equal(joined, torch.cat(grads, dim=-1))

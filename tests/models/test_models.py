@@ -27,6 +27,7 @@ from architectures import (
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.fast.accelerate import can_share_rows
 from mtkit.models.interfaces import select
 from mtkit.models.layers import Dropout
 from mtkit.models.layout import Layout
@@ -106,7 +107,7 @@ def test_packed_tokens_equal_rectangles_whatever_padding_holds(name: str) -> Non
     direction, parameters = torch.randn_like(expected), list(model.parameters())
     theirs = torch.autograd.grad(expected, parameters, direction, materialize_grads=True)
     model.train()
-    for min_width in (0, 8, 24) if model.can_share_rows else (0,):
+    for min_width in (0, 8, 24) if can_share_rows(model) else (0,):
         batch = pack(pairs, min_width)
         is_padding = torch.arange(len(batch.target_input)) >= batch.target_tokens
         hidden = model.read(

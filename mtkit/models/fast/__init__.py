@@ -1,1 +1,1 @@
-"""What only a GPU needs: kernels in Triton."""
+"""What only a GPU needs: other modules for training, kernels in Triton, CUDA graphs."""

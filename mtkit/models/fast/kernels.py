@@ -22,7 +22,7 @@ from mtkit.models.fast.triton_kernels import (
     attention_forward,
     softmax_minus_targets,
 )
-from mtkit.models.layout import RowMask
+from mtkit.models.layout import Packed
 
 PARTIAL_SUMS = 1056
 """Number of sums over tokens that run at the same time: eight for each multiprocessor of an H100.
@@ -43,34 +43,62 @@ def add_and_norm(
     Dropout sets threshold/256 of the elements to 0: those whose random byte, from -128 to 127, is
     below threshold - 128. If `random` is None, nothing is dropped.
     """
-    weights = norm.weight, norm.bias, norm.eps
-    arguments = x.contiguous(), sublayer.contiguous(), random, threshold, *weights
-    return cast(Tensor, _AddAndNorm.apply(*arguments))  # type: ignore[no-untyped-call]
+    result = _AddAndNorm.apply(  # type: ignore[no-untyped-call]
+        x.contiguous(), sublayer.contiguous(), random, threshold, norm.weight, norm.bias, norm.eps
+    )
+    return cast(Tensor, result)
 
 
 class _AddAndNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, sublayer: Tensor, *rest: Any) -> Tensor:
-        random, threshold, weight, bias, eps = rest
-        width, out = x.shape[-1], torch.empty_like(sublayer)
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        sublayer: Tensor,
+        random: Tensor | None,
+        threshold: int,
+        weight: Tensor,
+        bias: Tensor,
+        eps: float,
+    ) -> Tensor:
+        width = x.shape[-1]
         tokens = x.numel() // width
-        scale = 256 / (256 - threshold) if random is not None else 1.0
-        shared = threshold - 128, scale, width, random is not None, triton.next_power_of_2(width)
+        out = torch.empty_like(sublayer)
         moments = x.new_empty(2, tokens, dtype=torch.float32)
-        add_norm_forward[(tokens,)](x, sublayer, random, weight, bias, out, moments, eps, *shared)
+        ctx.constants = {
+            "lowest": threshold - 128,
+            "scale": 256 / (256 - threshold) if random is not None else 1.0,
+            "width": width,
+            "has_dropout": random is not None,
+            "block": triton.next_power_of_2(width),
+        }
+        add_norm_forward[(tokens,)](
+            x, sublayer, random, weight, bias, out, moments, eps, **ctx.constants
+        )
         ctx.save_for_backward(x, sublayer, random, weight, moments)
-        ctx.shared = shared
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, sublayer, random, weight, moments = ctx.saved_tensors
-        grad_x, grad_sublayer = torch.empty_like(x), torch.empty_like(sublayer)
-        programs, tokens = PARTIAL_SUMS, moments.shape[1]
-        sums = weight.new_empty(2, programs, len(weight), dtype=torch.float32)
-        inputs = grads[0].contiguous(), x, sublayer, random, weight, moments
-        outputs = grad_x, grad_sublayer, sums
-        add_norm_backward[(programs,)](*inputs, *outputs, tokens, programs, *ctx.shared)
+        tokens = moments.shape[1]
+        grad_x = torch.empty_like(x)
+        grad_sublayer = torch.empty_like(sublayer)
+        sums = weight.new_empty(2, PARTIAL_SUMS, len(weight), dtype=torch.float32)
+        add_norm_backward[(PARTIAL_SUMS,)](
+            grads[0].contiguous(),
+            x,
+            sublayer,
+            random,
+            weight,
+            moments,
+            grad_x,
+            grad_sublayer,
+            sums,
+            tokens,
+            PARTIAL_SUMS,
+            **ctx.constants,
+        )
         grad_weight, grad_bias = sums.sum(dim=1).to(weight.dtype)
         return grad_x, grad_sublayer, None, None, grad_weight, grad_bias, None
 
@@ -79,24 +107,27 @@ def attend_rows(
     query: Float[Tensor, "M H 1 D"],
     key: Float[Tensor, "K H 1 D"],
     value: Float[Tensor, "K H 1 D"],
-    mask: RowMask,
+    queries: Packed,
+    keys: Packed,
+    *,
+    is_causal: bool,
 ) -> Float[Tensor, "M H 1 D"]:
-    """Return softmax(Q K^T / sqrt(D)) V for each head, over the keys that `mask` shows.
+    """Return softmax(Q K^T / sqrt(D)) V for each head, over the keys that a query may see.
 
-    The result is 0 for padding. D and the row width are limited: see
-    `MultiHeadAttention.can_attend_rows`.
+    Queries see the keys of their sentence; with `is_causal`, no later positions. The result is 0
+    for padding. D and the row width are limited: see `FastAttention.can_attend_in_place`.
     """
-    queries, keys = mask.queries, mask.keys
     places = queries.token, queries.sentence, keys.token, keys.sentence
-    arguments = query, key, value, *places, mask.is_causal
-    return cast(Tensor, _AttendRows.apply(*arguments))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _AttendRows.apply(query, key, value, *places, is_causal))  # type: ignore[no-untyped-call]
 
 
 class _AttendRows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> Tensor:
-        *places, ctx.is_causal = rest
-        out = query.new_zeros(query.shape)
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, *places_and_causal: Any
+    ) -> Tensor:
+        *places, ctx.is_causal = places_and_causal
+        out = query.new_zeros(query.shape)  # padding has no program that writes its result
         _launch(attention_forward, (query, key, value, out), places, ctx.is_causal)
         ctx.save_for_backward(query, key, value, *places)
         return out
@@ -104,34 +135,46 @@ class _AttendRows(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, *places = ctx.saved_tensors
-        made = _zeros_like((query, key, value))
-        tensors = query, key, value, grads[0].contiguous(), *made
+        results = _zeros_like((query, key, value))
+        tensors = query, key, value, grads[0].contiguous(), *results
         _launch(attention_backward, tensors, places, ctx.is_causal)
-        return (*made, *[None] * 5)
+        return (*results, *[None] * 5)
 
 
 def _zeros_like(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return zeros with the strides of `tensors`; views of one tensor stay views of one tensor."""
-    zeros = dict[int, Tensor]()
+    storages: dict[int, Tensor] = {}
+    zeros: list[Tensor] = []
     for tensor in tensors:
         memory = tensor.untyped_storage()
-        count = memory.nbytes() // tensor.itemsize
-        zeros.setdefault(memory.data_ptr(), tensor.new_zeros(count))
-    return [
-        zeros[it.untyped_storage().data_ptr()].as_strided(
-            it.shape, it.stride(), it.storage_offset()
-        )
-        for it in tensors
-    ]
+        address = memory.data_ptr()
+        if address not in storages:
+            storages[address] = tensor.new_zeros(memory.nbytes() // tensor.itemsize)
+        offset = tensor.storage_offset()
+        zeros.append(storages[address].as_strided(tensor.shape, tensor.stride(), offset))
+    return zeros
 
 
-def _launch(kernel: Any, tensors: Sequence[Tensor], places: Sequence[Tensor], causal: bool) -> None:
-    """Start one GPU program for each row and head."""
-    (rows, width), (_, heads, _, depth) = places[0].shape, tensors[0].shape
-    strides = [tensor.stride(0) for tensor in tensors[:3]]
-    block = max(16, triton.next_power_of_2(width))
-    shared = *places, *strides, width, depth**-0.5, int(causal), block, depth
-    kernel[(rows, heads)](*tensors, *shared, num_warps=4 if block <= 64 else 8)
+def _launch(
+    kernel: Any, tensors: Sequence[Tensor], places: Sequence[Tensor], is_causal: bool
+) -> None:
+    """Start one GPU program for each row and head; `tensors` begin with query, key and value."""
+    rows, width = places[0].shape
+    _, heads, _, depth = tensors[0].shape
+    block = max(16, triton.next_power_of_2(width))  # a product on tensor cores needs 16
+    kernel[(rows, heads)](
+        *tensors,
+        *places,
+        query_stride=tensors[0].stride(0),
+        key_stride=tensors[1].stride(0),
+        value_stride=tensors[2].stride(0),
+        width=width,
+        scale=depth**-0.5,
+        is_causal=int(is_causal),
+        block=block,
+        depth=depth,
+        num_warps=4 if block <= 64 else 8,
+    )
 
 
 def subtract_targets(
