@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     report.drop_unwritable()
     if stop.received or "RANK" in os.environ:
         # Threads that still translate can abort an interpreter that shuts down. So can threads of
-        # gloo, which torch never frees after DistributedDataParallel.
+        # gloo, which torch never frees.
         os._exit(code)
     sys.exit(code)
 

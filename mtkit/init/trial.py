@@ -93,7 +93,7 @@ def _measure_speed(inputs: RunInputs, processes: int) -> tuple[float, float]:
     """Return the target tokens per second of training, and the seconds lost before full speed."""
     start = time.perf_counter()
     group = FirstOfSeveral(processes)
-    steps = list(timed_steps(inputs, inputs.initial_state(group), TRIAL_SECONDS, group))
+    steps = list(timed_steps(inputs, inputs.initial_state(), TRIAL_SECONDS, group))
     speed = median(window_rates(steps))
     total_seconds = time.perf_counter() - start
     useful_seconds = sum(step.tokens for step in steps) / speed

@@ -1,27 +1,25 @@
 """The processes that train together, and what they exchange.
 
-Every process holds the whole model and computes its share of the gradients, which are summed while
-the backward pass still runs. All processes hold equal states at all times; only the main process
-prints and writes.
+Every process holds the whole model and computes its share of the gradients; one sum for each step
+adds the shares up. All processes hold equal states at all times; only the main process prints and
+writes.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed import Store  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
-from torch.nn.parallel import DistributedDataParallel
 
 from mtkit import report
 from mtkit.errors import MtkitError, UserError
@@ -53,13 +51,11 @@ class ProcessGroup:
         """Return into how many parts to split a batch, so that all processes get equally many."""
         return self.size // math.gcd(accumulate, self.size)
 
-    def parallel(self, module: nn.Module) -> nn.Module:
-        """Return `module` with gradients that are means over the processes."""
-        return module
+    def sum_gradients(self, flat: Tensor) -> None:
+        """Replace the gradients of this process by the sums over all processes, once per step."""
 
-    def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
-        """Return a context that exchanges no gradients, for every micro-batch except the last."""
-        return nullcontext()
+    def copy_from_main(self, tensors: Iterable[Tensor]) -> None:
+        """Replace the values of `tensors` by those of the main process."""
 
     def sum_tensor(self, values: Tensor) -> None:
         """Replace each value by its sum over the processes, without copying to the CPU."""
@@ -108,15 +104,12 @@ class TorchProcessGroup(ProcessGroup):
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.device = device
 
-    def parallel(self, module: nn.Module) -> nn.Module:
-        # Buffers are position tables: their values are equal, but their lengths may differ.
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # of a new name,
-            return DistributedDataParallel(  # which torch advises against for this case
-                module, broadcast_buffers=False, gradient_as_bucket_view=True
-            )
+    def sum_gradients(self, flat: Tensor) -> None:
+        dist.all_reduce(flat)
 
-    def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
-        return cast(DistributedDataParallel, module).no_sync()
+    def copy_from_main(self, tensors: Iterable[Tensor]) -> None:
+        for tensor in tensors:
+            dist.broadcast(tensor, 0)
 
     def sum_tensor(self, values: Tensor) -> None:
         dist.all_reduce(values)

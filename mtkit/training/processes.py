@@ -229,7 +229,7 @@ def _run_worker(
         code = 1
         with suppress(OSError):  # the parent process is gone
             connection.send_bytes(_pickled(error))
-    # Threads of gloo, which torch never frees after DistributedDataParallel, can abort an
+    # Threads of gloo, which torch never frees, can abort an
     # interpreter that shuts down.
     os._exit(128 + stop.received if stop.received else code)
 

@@ -40,9 +40,8 @@ from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.agreement import check_same, check_shared
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Stream
-from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
+from mtkit.training.process_group import ProcessGroup
 from mtkit.training.state import TrainState, new_state
-from mtkit.training.step import warm_up_ddp
 
 MAX_BYTES_TO_HASH = 1 << 26
 """Largest corpus that is always read to find changes; it takes about a tenth of a second."""
@@ -79,7 +78,7 @@ class RunInputs:
         of_model = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
         save_model_config(folder, of_model, tokenizer)
 
-    def initial_state(self, group: ProcessGroup = SINGLE_PROCESS) -> TrainState:
+    def initial_state(self) -> TrainState:
         """Return the state before the first step."""
         config, tokenizer = self.config, self.tokenizer
         device = pick_device(config.training.device)
@@ -91,7 +90,7 @@ class RunInputs:
         model.to(device)
         if device.type == "cuda":
             accelerate(model)
-        return new_state(model, config.training, precision, group)
+        return new_state(model, config.training, precision)
 
     def stream(self, model: EncoderDecoder, group: ProcessGroup) -> Stream:
         """Return the batches of all steps; on a GPU, short sentences share a row if possible."""
@@ -196,13 +195,13 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
             if group.is_main:
                 stack.enter_context(locked(run))
                 recover_all(checkpoints.folder, CHECKPOINT_NAMES)
-        state = inputs.initial_state(group)
+        state = inputs.initial_state()
         with group.fail_together():
             checkpoint = checkpoints.load_last(state)
         check_same(group, run, {"checkpoint": checkpoint.identity if checkpoint else None})
         check_shared(group, run)
-        if group.size > 1:
-            warm_up_ddp(state, group)
+        # Processors of different kinds may draw or round random weights differently.
+        group.copy_from_main(parameter.detach() for parameter in state.model.parameters())
         with group.fail_together():
             _announce(config, state, group, checkpoint)
             stream = inputs.stream(state.model, group)

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from mtkit.config.settings import Criterion, TrainingSettings
 from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.fast.graphs import Graphs, Inputs
 from mtkit.training.data import Position
+from mtkit.training.gradients import Gradients
 from mtkit.training.loss import TrainingLoss
 from mtkit.training.optimizers import build_optimizer
-from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 
 
 @dataclass
@@ -99,8 +99,9 @@ class TrainState:
     """Everything that changes during training."""
 
     model: EncoderDecoder
-    loss: nn.Module
-    """The model's TrainingLoss; with several processes, wrapped in DistributedDataParallel."""
+    loss: TrainingLoss
+    gradients: Gradients
+    """The gradients of the model; they are zero between steps."""
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     progress: TrainingProgress
@@ -125,9 +126,12 @@ class TrainState:
         if self.graphs is not None:
             self.graphs = Graphs()
 
-    def clear_gradients(self) -> None:
-        """Free the gradients; with graphs, set them to zero, because graphs add to them."""
-        self.optimizer.zero_grad(set_to_none=self.graphs is None)
+    def complete_step(self, rate: float) -> None:
+        """Count a step with the learning rate `rate`, which the device may still be computing."""
+        self.progress.step += 1
+        self.progress.window.learning_rate = rate
+        if self.graphs is not None:
+            self.graphs.pace()
 
     def add_figures(
         self, sums: Float[Tensor, " 3"], norm: Tensor, healthy: Tensor, skipped: Tensor
@@ -156,18 +160,16 @@ class TrainState:
 
 
 def new_state(
-    model: EncoderDecoder,
-    training: TrainingSettings,
-    precision: Precision = "float32",
-    group: ProcessGroup = SINGLE_PROCESS,
+    model: EncoderDecoder, training: TrainingSettings, precision: Precision = "float32"
 ) -> TrainState:
     """Return the state before the first step; `model` must already be on its device."""
     loss, device = TrainingLoss(model, training.label_smoothing).train(), model.device
     dtype = torch.float32 if device.type == "mps" else torch.float64  # MPS has no other
-    can_record = device.type == "cuda" and group.size == 1 and precision != "float16"
+    can_record = device.type == "cuda" and precision != "float16"
     return TrainState(
         model=model,
-        loss=group.parallel(loss),
+        loss=loss,
+        gradients=Gradients(model.parameters()),
         optimizer=build_optimizer(model, training.optimizer),
         scaler=torch.amp.GradScaler(device.type, enabled=precision == "float16"),
         progress=TrainingProgress(precision),

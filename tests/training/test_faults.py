@@ -226,8 +226,7 @@ def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_step(
     step = partial(train_step, tokens=data.tokens, rate=0.1, seed=config.seed, clip_norm=1.0)
     states = []
     for limit in (256, 160):
-        state = inputs.initial_state()
-        state.model.double()
+        state = new_state(inputs.initial_state().model.double(), config.training)
         out_of_memory_above(limit, monkeypatch)
         halve_if_too_large(partial(step, state), data)
         state.read_figures()

@@ -71,9 +71,9 @@ def test_gradients_of_the_parts_add_up_to_that_of_the_whole_batch(
     def gradient(group: ProcessGroup) -> tuple[torch.Tensor, float]:
         batches = [load_batch(store, part) for part in shard([rows], 1, group)]
         sums = accumulate_gradients(state, batches, len(rows), config.seed, group)
-        gradients = [p.grad.flatten() for p in state.model.parameters() if p.grad is not None]
-        state.optimizer.zero_grad()
-        return torch.cat(gradients) / group.size, float(sums[0])  # processes exchange means
+        gradients = state.gradients.flat.clone()
+        state.gradients.clear()
+        return gradients, float(sums[0])
 
     whole, loss = gradient(SINGLE_PROCESS)
     parts, losses = zip(*(gradient(One(index, count)) for index in range(count)), strict=True)

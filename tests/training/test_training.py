@@ -59,9 +59,12 @@ from tasks import Capture, Fresh, tiny_config
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 
 
-def state_of(config: Config, precision: Precision = "float32") -> TrainState:
+def state_of(
+    config: Config, precision: Precision = "float32", dtype: torch.dtype = torch.float64
+) -> TrainState:
     torch.manual_seed(1)
-    return new_state(EncoderDecoder(config.model, 20, 20).double(), config.training, precision)
+    model = EncoderDecoder(config.model, 20, 20).to(dtype)
+    return new_state(model, config.training, precision)
 
 
 PAIRS = draw_pairs([(2 + index % 3, 1 + index % 4) for index in range(8)], vocab=20)
@@ -191,8 +194,7 @@ def test_every_optimizer_and_precision_learns(
     optimizer: str, precision: Precision, fresh: Fresh
 ) -> None:
     config = fresh("transformer", training={"optimizer": {"kind": optimizer}})
-    state = state_of(config, precision)
-    state.model.float()
+    state = state_of(config, precision, torch.float32)
     batch, rate = pack(PAIRS), 0.5 if optimizer == "sgd" else 0.01
     losses = [update(state, [batch], config, rate).nll for _ in range(30)]
     assert losses[-1] < 0.7 * losses[0]
@@ -204,8 +206,7 @@ def test_all_matrix_products_use_the_precision_of_the_run(
     optimizer: str, precision: Precision, fresh: Fresh
 ) -> None:
     config = fresh("transformer", training={"optimizer": {"kind": optimizer}})
-    state = state_of(config, precision)
-    state.model.float()
+    state = state_of(config, precision, torch.float32)
     products = set()
 
     def note(name: str, _: Any, result: Any) -> None:
@@ -229,8 +230,7 @@ def test_a_step_never_waits_for_the_device(
     kind: str, optimizer: str, precision: Precision, monkeypatch: MonkeyPatch
 ) -> None:
     config = tiny_config(Path(), kind, training={"optimizer": {"kind": optimizer}})
-    state, waits = state_of(config, precision), set()
-    state.model.float()
+    state, waits = state_of(config, precision, torch.float32), set()
 
     def note(name: str, arguments: Any, _: Any) -> None:
         indices = arguments[1] if name in ("index", "index_put", "index_put_") else ()

@@ -141,7 +141,7 @@ def bench_train(
 
 def _measure(name: str, inputs: RunInputs, seconds: float, group: ProcessGroup) -> BenchReport:
     config = inputs.config
-    state = inputs.initial_state(group)
+    state = inputs.initial_state()
     steps = _train(inputs, state, seconds, group)
     rates = window_rates(steps)
     parameters = sum(parameter.numel() for parameter in state.model.parameters())
