@@ -35,7 +35,7 @@ COMMANDS: Mapping[Kind, str] = {
     "export": "mtkit export",
 }
 """The command that creates each kind of artifact."""
-FORMAT_VERSIONS = dict.fromkeys(COMMANDS, 1) | {"tokenizer": 2, "batches": 4, "checkpoint": 4}
+FORMAT_VERSIONS = dict.fromkeys(COMMANDS, 1) | {"tokenizer": 2, "batches": 4, "checkpoint": 5}
 """Version of the layout of each kind; other versions cannot be read."""
 
 

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from mtkit.errors import UserError
 
-Precision = Literal["float32", "bfloat16", "float16"]
+Precision = Literal["float32", "bfloat16"]
+"""Types of matrix products in training."""
 TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+"""Types of matrix products and weights; float16 is only for translation."""
 
 
 def pick_device(name: str) -> torch.device:

@@ -63,8 +63,7 @@ class Checkpoints:
             self.save_model_config(draft.folder)
             save_weights(get_weights(state.model), draft.folder / WEIGHTS)
             save_weights(_moments(state.optimizer), draft.folder / OPTIMIZER)
-            numbers = PROGRESS.dump_python(state.progress)
-            write_json(draft.folder / STATE, numbers | {"scaler": state.scaler.state_dict()})
+            write_json(draft.folder / STATE, PROGRESS.dump_python(state.progress))
 
     def prune(self, progress: TrainingProgress, training: TrainingSettings, steps: int) -> None:
         """Keep only the newest and the best checkpoints; write a JSON with last, best and `steps`.
@@ -152,11 +151,9 @@ class Checkpoints:
         return safetensors.torch.load_file(self.open(step).file(WEIGHTS))
 
     def _load(self, checkpoint: Artifact, state: TrainState) -> None:
-        numbers = read_json(checkpoint.file(STATE))
         load_weights(state.model, checkpoint.file(WEIGHTS))
         _load_moments(state.optimizer, checkpoint.file(OPTIMIZER))
-        state.scaler.load_state_dict(numbers.pop("scaler"))
-        state.progress = PROGRESS.validate_python(numbers)
+        state.progress = PROGRESS.validate_python(read_json(checkpoint.file(STATE)))
         state.seconds = checkpoint.report["seconds"]
         state.write_figures()
         state.restart_graphs()

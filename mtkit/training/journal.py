@@ -43,19 +43,23 @@ class Journal:
         self._restart_rate()
 
     def add(self, tokens: int) -> None:
-        """Add the tokens of a step, and update `note` once a second."""
-        now = time.monotonic()
-        self.state.seconds = now - self._began
+        """Add the tokens of a step."""
+        self.state.seconds = time.monotonic() - self._began
         self._tokens += tokens
-        if now - self._noted >= 1:
-            self._noted = now
-            self.state.read_figures()
-            window = self.state.progress.window
-            if window.tokens:
-                self.note = (
-                    f"loss {window.nll / window.tokens:.3f}  "
-                    f"{self._rate():,.0f} tokens/s  lr {window.learning_rate:.2e}"
-                )
+
+    def is_note_due(self) -> bool:
+        """Return whether `note` is a second old."""
+        return time.monotonic() - self._noted >= 1
+
+    def write_note(self) -> None:
+        """Update `note` from the figures that have just been read."""
+        self._noted = time.monotonic()
+        window = self.state.progress.window
+        if window.tokens:
+            self.note = (
+                f"loss {window.nll / window.tokens:.3f}  "
+                f"{self._rate():,.0f} tokens/s  lr {window.learning_rate:.2e}"
+            )
 
     def log_step(self) -> None:
         """Log the means since the last logged step, unless all steps were skipped."""

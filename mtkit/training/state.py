@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from mtkit.config.settings import Criterion, TrainingSettings
@@ -20,6 +19,7 @@ from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.fast.graphs import Graphs, Inputs
 from mtkit.training.data import Position
+from mtkit.training.figures import Figures
 from mtkit.training.gradients import Gradients
 from mtkit.training.loss import TrainingLoss
 from mtkit.training.optimizers import build_optimizer
@@ -103,10 +103,9 @@ class TrainState:
     gradients: Gradients
     """The gradients of the model; they are zero between steps."""
     optimizer: torch.optim.Optimizer
-    scaler: torch.amp.GradScaler
     progress: TrainingProgress
     """Progress at the last `read_figures`; only step, position and learning rate are current."""
-    figures: Float[Tensor, " 7"]
+    figures: Figures
     """Sums, norm and counts of skipped steps, on the device; `read_figures` copies them."""
     graphs: Graphs | None
     seconds: float = 0.0
@@ -133,46 +132,47 @@ class TrainState:
         if self.graphs is not None:
             self.graphs.pace()
 
-    def add_figures(
-        self, sums: Float[Tensor, " 3"], norm: Tensor, healthy: Tensor, skipped: Tensor
-    ) -> None:
-        """Count a step in `figures`; if `healthy`, add `sums` (losses, tokens) and set the norm."""
-        old, in_a_row = self.figures, (self.figures[5] + 1) * skipped
-        others = torch.where(healthy, norm, old[3]), old[4] + skipped
-        worst = in_a_row, torch.maximum(in_a_row, old[6])
-        old.copy_(torch.cat([old[:3] + torch.where(healthy, sums, 0), torch.stack(others + worst)]))
-
     def read_figures(self) -> None:
-        """Wait for the device, and copy `figures` to `progress`."""
+        """Wait for the device, and copy `figures` to `progress`, all of them at once.
+
+        Only the training loop calls this: else a step would wait for the device.
+        """
         progress = self.progress
-        smoothed, nll, tokens, norm, skipped, in_a_row, most = self.figures.tolist()
-        rate = progress.window.learning_rate
-        progress.window = LogWindow(smoothed, nll, int(tokens), rate, norm)
-        progress.skipped, progress.skipped_in_a_row = int(skipped), int(in_a_row)
+        smoothed, nll, tokens, norm, skipped, in_a_row, most = self.figures.values.tolist()
+        progress.window = LogWindow(
+            smoothed=smoothed,
+            nll=nll,
+            tokens=int(tokens),
+            learning_rate=progress.window.learning_rate,
+            gradient_norm=norm,
+        )
+        progress.skipped = int(skipped)
+        progress.skipped_in_a_row = int(in_a_row)
         progress.most_skipped_in_a_row = int(most)
 
     def write_figures(self) -> None:
         """Copy the numbers of a changed `progress` to `figures`, on the device."""
-        progress, window = self.progress, self.progress.window
-        sums = window.smoothed, window.nll, window.tokens, window.gradient_norm
-        counts = progress.skipped, progress.skipped_in_a_row, progress.most_skipped_in_a_row
-        self.figures.copy_(self.figures.new_tensor([*sums, *counts]))
+        progress, window, figures = self.progress, self.progress.window, self.figures
+        figures.smoothed.fill_(window.smoothed)
+        figures.nll.fill_(window.nll)
+        figures.tokens.fill_(window.tokens)
+        figures.gradient_norm.fill_(window.gradient_norm)
+        figures.skipped.fill_(progress.skipped)
+        figures.skipped_in_a_row.fill_(progress.skipped_in_a_row)
+        figures.most_skipped_in_a_row.fill_(progress.most_skipped_in_a_row)
 
 
 def new_state(
     model: EncoderDecoder, training: TrainingSettings, precision: Precision = "float32"
 ) -> TrainState:
     """Return the state before the first step; `model` must already be on its device."""
-    loss, device = TrainingLoss(model, training.label_smoothing).train(), model.device
-    dtype = torch.float32 if device.type == "mps" else torch.float64  # MPS has no other
-    can_record = device.type == "cuda" and precision != "float16"
+    device = model.device
     return TrainState(
         model=model,
-        loss=loss,
+        loss=TrainingLoss(model, training.label_smoothing).train(),
         gradients=Gradients(model.parameters()),
         optimizer=build_optimizer(model, training.optimizer),
-        scaler=torch.amp.GradScaler(device.type, enabled=precision == "float16"),
         progress=TrainingProgress(precision),
-        figures=torch.zeros(7, dtype=dtype, device=device),
-        graphs=Graphs() if can_record else None,
+        figures=Figures(device),
+        graphs=Graphs() if device.type == "cuda" else None,
     )

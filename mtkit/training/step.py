@@ -26,6 +26,7 @@ from torch import Tensor
 from mtkit.errors import MtkitError, is_out_of_memory
 from mtkit.training.batch import Batch
 from mtkit.training.data import seed_of
+from mtkit.training.figures import StepSums
 from mtkit.training.optimizers import step_where
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.state import TrainState
@@ -70,22 +71,21 @@ def train_step(
 
 def accumulate_gradients(
     state: TrainState, batches: Sequence[Batch], tokens: int, seed: int, group: ProcessGroup
-) -> Float[Tensor, " 3"]:
+) -> StepSums:
     """Divide the loss of each micro-batch by `tokens`, and add up the gradients of all processes.
 
-    Return smoothed loss and nll, in nats, each summed over all processes; and `tokens`.
+    Return the losses, summed over all processes, and `tokens`.
     """
-    sums = state.figures.new_zeros(3)
-    sums[2].fill_(tokens)
-    share = (1 / sums[2]).float()
+    sums = StepSums.zeros(tokens, like=state.figures.values)
+    share = (1 / sums.tokens).float()
     for index, batch in enumerate(batches):
         # The dropout seed depends on the number of the micro-batch, counted over all processes: it
         # is the same in a resumed run, and in 2 processes as in 1 that accumulates 2 batches.
         torch.manual_seed(seed_of(seed, state.progress.step + 1, group.rank + index * group.size))
         inputs = batch.to(state.model.device), share
-        sums[:2] += state.call("gradients", partial(_add_gradients, state), inputs)
+        sums.losses.add_(state.call("gradients", partial(_add_gradients, state), inputs))
     group.sum_gradients(state.gradients.flat)
-    group.sum_tensor(sums[:2])
+    group.sum_tensor(sums.losses)
     return sums
 
 
@@ -94,23 +94,18 @@ def _add_gradients(state: TrainState, inputs: tuple[Batch, Tensor]) -> Float[Ten
     batch, factor = inputs
     with state.autocast():
         loss = state.loss(batch)
-    state.scaler.scale(loss.smoothed * factor).backward()
-    return torch.stack([loss.smoothed.detach(), loss.nll]).to(state.figures.dtype)
+    (loss.smoothed * factor).backward()
+    return torch.stack([loss.smoothed.detach(), loss.nll]).to(state.figures.values.dtype)
 
 
-def _update(state: TrainState, clip_norm: float | None, sums: Float[Tensor, " 3"]) -> Tensor:
+def _update(state: TrainState, clip_norm: float | None, sums: StepSums) -> Tensor:
     """Clip the gradients, update the weights, and count the step in the figures."""
     # Clipping (Pascanu et al. 2013) limits the norm of all gradients, seen as one vector.
-    state.scaler.unscale_(state.optimizer)
     norm = torch.nn.utils.clip_grad_norm_(
         state.model.parameters(), math.inf if clip_norm is None else clip_norm
     )
-    healthy = sums[0].isfinite() & norm.isfinite()
+    is_healthy = sums.smoothed.isfinite() & norm.isfinite()
     with state.autocast():  # Muon multiplies matrices, too
-        step_where(healthy, state.optimizer)
-    # In float16 a gradient may overflow; then the scaler halves its scale, but not below 1.
-    overflow_is_normal = state.scaler.scale(torch.ones_like(norm)) > 1
-    state.scaler.update()
+        step_where(is_healthy, state.optimizer)
     state.gradients.clear()
-    state.add_figures(sums, norm, healthy, ~healthy & ~(overflow_is_normal & sums[0].isfinite()))
-    return state.figures
+    return state.figures.add(sums, norm, is_healthy)

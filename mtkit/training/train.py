@@ -110,6 +110,9 @@ def _train_loop(run: TrainingRun, state: TrainState) -> None:
                 _after_step(run, state, journal, stop)
             while not _is_finished(run.config.training, state.progress):
                 journal.add(next(steps))
+                if journal.is_note_due():
+                    state.read_figures()
+                    journal.write_note()
                 shown.advance(note=journal.note)
                 _after_step(run, state, journal, stop)
         except (DivergedError, Interrupted):

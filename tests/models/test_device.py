@@ -28,4 +28,4 @@ def test_auto_is_bfloat16_only_where_its_products_are_faster(
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features)
     cpu = torch.device("cpu")
     assert pick_precision("auto", cpu) == fastest
-    assert pick_precision("float16", cpu) == "float16"
+    assert pick_precision("bfloat16", cpu) == "bfloat16"

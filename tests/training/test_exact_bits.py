@@ -34,7 +34,7 @@ MODELS: dict[str, ModelSettings] = {
     "transformer": TransformerSettings(layers=1, d_model=128, ffn=256, heads=4),
     "seq2seq": Seq2SeqSettings(layers=1, d_model=128),
 }
-WAYS = list(product(MODELS, TORCH_DTYPES, (1, 2)))
+WAYS = list(product(MODELS, ("float32", "bfloat16"), (1, 2)))
 """Kinds of models, precisions, and numbers of threads."""
 AT_ONCE = 4
 """Processes at the same time, so that threads wait for each other in other orders."""

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -107,29 +106,6 @@ def test_a_step_that_is_not_finite_is_as_if_it_had_never_been(
     torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 
 
-def test_an_overflow_of_scaled_fp16_gradients_is_not_a_skipped_step(fresh: Fresh) -> None:
-    config = fresh("transformer")
-    state = state_of(config, "float16")
-    state.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60)
-    before = deepcopy(get_weights(state.model))
-    assert update(state, [BATCH], config, 0.1).tokens == 0
-    assert state.progress.skipped == 0
-    assert state.scaler.get_scale() == 2.0**59
-    assert all(torch.equal(p, before[n]) for n, p in state.model.named_parameters())
-
-
-def test_gradients_that_are_not_finite_at_any_fp16_scale_are_skipped(fresh: Fresh) -> None:
-    config = fresh("transformer")
-    state = state_of(config, "float16")
-    state.scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
-    state.model.output_weight.register_hook(lambda grad: grad * math.nan)
-    skipped = []
-    for _ in range(4):
-        update(state, [BATCH], config, 0.1)
-        skipped.append(state.progress.skipped_in_a_row)
-    assert skipped == [0, 0, 1, 2]
-
-
 @both
 def test_a_diverged_run_rolls_back_and_lowers_the_learning_rate(
     kind: str, fresh: Fresh, monkeypatch: MonkeyPatch, capsys: Capture
@@ -222,7 +198,7 @@ def test_a_batch_too_large_for_memory_is_split_and_gives_the_same_step(
 ) -> None:
     config = fresh(kind, model={"dropout": 0.0}, training={"accumulate": 2})
     inputs = open_inputs(config)
-    data = next(Stream(config, inputs.data, inputs.tokenizer).steps(Position()))
+    data = next(Stream(config, inputs.data).steps(Position()))
     step = partial(train_step, tokens=data.tokens, rate=0.1, seed=config.seed, clip_norm=1.0)
     states = []
     for limit in (256, 160):
@@ -391,22 +367,17 @@ def test_pruning_never_prefers_damaged_checkpoints_of_later_steps(
     assert state.progress.step == 3
 
 
-def test_progress_is_restored_exactly_even_infinite_values_and_the_scale_of_float16(
-    fresh: Fresh, tmp_path: Path
-) -> None:
+def test_progress_is_restored_exactly_even_infinite_values(fresh: Fresh, tmp_path: Path) -> None:
     checkpoints = checkpoints_in(tmp_path / "kept")
-    state, other = (state_of(fresh("transformer"), "float16") for _ in range(2))
+    state, other = (state_of(fresh("transformer")) for _ in range(2))
     state.progress.step, state.progress.window.nll = 4, 1 / 3
     state.progress.validations += [
         Validation(2, math.inf, 1.5, 1e-7, 2.0),
         Validation(4, 3.5, 33.0),
     ]
-    state.scaler.load_state_dict(state.scaler.state_dict() | {"scale": 8.0, "_growth_tracker": 3})
     checkpoints.save(state)
     assert checkpoints.load_last(other)
     assert other.progress == state.progress
-    assert other.scaler.state_dict() == state.scaler.state_dict()
-    assert other.scaler.get_scale() == 8.0
 
 
 def test_partial_checkpoints_are_removed_when_a_run_resumes(fresh: Fresh) -> None:
