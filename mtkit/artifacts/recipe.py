@@ -68,7 +68,8 @@ class Recipe:
             recorded = before[name] if name in before else _default(now, name)
             yield from self._changes((*key, name), value, recorded)
         for name, recorded in before.items():
-            if name not in settings:  # a setting of another kind, or of another version of mtkit
+            # A setting that no longer exists changes nothing if it was off.
+            if name not in settings and recorded is not None:
                 yield Change((*key, name), before=recorded, now=None)
 
     def _dependencies(self, section: Section) -> dict[str, Any]:

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from mtkit.config.base import FromHome, Key, Probability, Scope, Settings
 from mtkit.config.corpora import Corpus
@@ -149,17 +156,6 @@ Optimizer = Annotated[Adam | Muon | Sgd, Field(discriminator="kind")]
 Criterion = Literal["loss", "bleu", "chrf", "step"]
 
 
-class SubwordSampling(Settings):
-    """Other segmentations of the training text in every epoch.
-
-    With a bpe tokenizer each merge is skipped with probability `alpha` (BPE-dropout, Provilkov et
-    al. 2020). With unigram a segmentation is drawn from P(segmentation)^alpha (Kudo 2018): 0.2
-    makes the sentences of Multi30k a third longer, 0.1 nearly twice as long.
-    """
-
-    alpha: float = Field(0.1, gt=0, lt=1, description="probability, or exponent, as above")
-
-
 class TrainingSettings(Settings):
     """How long to train, how to learn, and on which hardware."""
 
@@ -176,11 +172,12 @@ class TrainingSettings(Settings):
     optimizer: Optimizer = Field(Adam(), description="how gradients change the weights")
     label_smoothing: Probability = Field(0.1, description="probability spread over all subwords")
     clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm; null: any")
-    accumulate: PositiveInt = Field(1, description="batches per step")
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+    accumulate: PositiveInt | Literal["auto"] = Field(
+        1, description="batches per step; auto: one for each process"
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="data type of matrix products; auto: bfloat16 where it is faster"
     )
-    subword_sampling: SubwordSampling | None = Field(None, description="vary the segmentation")
     validate_every: Interval = 500
     validation_sentences: NonNegativeInt = Field(1000, description="lines for BLEU and chrF")
     best_by: Criterion = Field(
@@ -204,6 +201,13 @@ class TrainingSettings(Settings):
     init_from: Annotated[FromHome | None, Scope.EXECUTION] = Field(
         None, description="model or run whose weights training starts from (fine-tuning)"
     )
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _check_precision(cls, precision: object) -> object:
+        if precision == "float16":
+            raise ValueError("float16 is only for translation; train in bfloat16 or float32")
+        return precision
 
     @model_validator(mode="after")
     def _check(self) -> TrainingSettings:

@@ -17,7 +17,6 @@ from mtkit.artifacts.manifest import Artifact
 from mtkit.corpus.text import compose, in_one_line, is_blank
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
-from mtkit.tokenizer.sampling import SubwordSampler
 
 JOINT_MODEL = "spm.model"
 SOURCE_MODEL, TARGET_MODEL = "spm.source.model", "spm.target.model"
@@ -77,10 +76,6 @@ class Tokenizer:
         """Return whether the source vocabulary can encode the text without bytes and <unk>."""
         ids = self._source.encode(source)
         return UNK not in ids and not any(self._source.is_byte(ids))
-
-    def samplers(self, alpha: float) -> tuple[SubwordSampler, SubwordSampler]:
-        """Return subword samplers of source and target."""
-        return SubwordSampler(self._source, alpha), SubwordSampler(self._target, alpha)
 
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Return the text of each list of target ids; line breaks become spaces."""

@@ -34,6 +34,8 @@ from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.checkpoints import recorded_processes
 from mtkit.training.process_group import LostProcess
 
+PROCESSES_PER_BATCH = 4
+"""Most GPUs for each batch of a step; with less than a quarter of a batch, a GPU is hardly used."""
 MIN_STEP_TOKENS = 512
 """Fewest tokens per step and process; with 256, a core trains half as fast as with 1,024."""
 WEIGHTS_PER_TOKEN = 40_000
@@ -76,13 +78,18 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
         return 1
     if recorded := recorded_processes(Path(config.run) / CHECKPOINTS):
         return min(recorded, devices)
-    tokens = training.accumulate * config.batching.max_tokens
-    limits = [devices, tokens / MIN_STEP_TOKENS]
+    limits: list[float] = [devices]
     if device.type == "cpu":
         model = build_without_weights(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
         weights = sum(parameter.numel() for parameter in model.parameters())
-        limits.append(tokens * WEIGHTS_PER_TOKEN / weights)
         limits.append(MEMORY_SHARE * memory_limit_bytes() / (PROCESS_BYTES + COPIES * 4 * weights))
+        min_tokens = max(MIN_STEP_TOKENS, weights / WEIGHTS_PER_TOKEN)
+    else:
+        min_tokens = max(MIN_STEP_TOKENS, config.batching.max_tokens / PROCESSES_PER_BATCH)
+    if training.accumulate != "auto":
+        limits.append(training.accumulate * config.batching.max_tokens / min_tokens)
+    elif config.batching.max_tokens < min_tokens:  # each process would have too little to do
+        return 1
     return int(max(1, min(limits)))
 
 

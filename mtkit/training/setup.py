@@ -94,7 +94,7 @@ class RunInputs:
 
     def stream(self, model: EncoderDecoder, group: ProcessGroup) -> Stream:
         """Return the batches of all steps; on a GPU, short sentences share a row if possible."""
-        return Stream(self.config, self.data, self.tokenizer, group, shared_row_width(model))
+        return Stream(self.config, self.data, group, shared_row_width(model))
 
 
 @dataclass(frozen=True)
@@ -198,6 +198,8 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
         state = inputs.initial_state()
         with group.fail_together():
             checkpoint = checkpoints.load_last(state)
+            if checkpoint is not None and training.accumulate == "auto":
+                _check_processes(checkpoint, group.size)
         check_same(group, run, {"checkpoint": checkpoint.identity if checkpoint else None})
         check_shared(group, run)
         # Processors of different kinds may draw or round random weights differently.
@@ -213,6 +215,18 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
                 link_latest(run)
         yield TrainingRun(inputs, group, checkpoints, stream, total_steps), state
         group.barrier()
+
+
+def _check_processes(checkpoint: Artifact, count: int) -> None:
+    """Raise UserError unless as many processes train as when the checkpoint was saved."""
+    before = checkpoint.report["processes"]
+    if before != count:
+        raise UserError(
+            f"{checkpoint.path} was saved with other settings (training.accumulate: auto was "
+            f"{plural(before, 'batch')} per step, now {count}); resume with "
+            f"{plural(before, 'process')} (training.ranks), or train in another run directory "
+            "(--run)"
+        )
 
 
 def _announce(

@@ -257,6 +257,11 @@ def test_changing_an_alias_leaves_the_other_place_alone() -> None:
     assert [data[part]["source"] for part in ("valid", "test")] == ["b.en", "c.en"]
 
 
+def test_training_in_float16_is_an_error_that_names_bfloat16() -> None:
+    told = complaint(GOOD + "  precision: float16\n")
+    assert "training.precision: float16 is only for translation; train in bfloat16" in told
+
+
 # Sections
 
 

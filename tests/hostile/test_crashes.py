@@ -45,7 +45,6 @@ stop_signals = pytest.mark.parametrize(
 both = pytest.mark.parametrize("kind", ["transformer", "seq2seq"])
 RICH = {
     "accumulate": 2,
-    "subword_sampling": {"alpha": 0.3},
     "schedule": {"kind": "plateau", "peak": 0.01, "patience": 1},
     "log_every": 3,
     "validate_every": 6,

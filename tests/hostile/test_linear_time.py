@@ -316,11 +316,6 @@ def decode(text: str) -> None:
     label_words(tokenizer().target_pieces(ids))
 
 
-def sample_subwords(text: str) -> None:
-    sampler, _ = tokenizer().samplers(alpha=0.1)
-    sampler(tokenizer().encode_source([text]), 1)
-
-
 def score(language: str, text: str) -> None:
     # The other metrics take quadratic time, and are left out for lines of over 10,000 characters.
     compute_scores({"": [text]}, [[text]], Writing.of(language, [text]), keys=MAIN_METRICS)
@@ -423,7 +418,6 @@ SLOW_FUNCTIONS: dict[str, TextFunction] = {
     "encode": partial(encode, "identity"),
     "encode with nmt_nfkc": partial(encode, "nmt_nfkc"),
     "decode": decode,
-    "sample subwords": sample_subwords,
     "score de": partial(score, "de"),
     "score zh": partial(score, "zh"),
     "score th": partial(score, "th"),

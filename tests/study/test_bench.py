@@ -219,7 +219,6 @@ def test_a_missing_or_blank_text_is_named(
         ("train -c nowhere.yaml", "nowhere.yaml"),
         ("train --set model.haeds=3", "model.haeds"),
         ("train -c no.yaml --size tiny", "--size"),
-        ("train --set training.subword_sampling.alpha=0.1", "training.subword_sampling"),
         ("translate -m nowhere", "nowhere"),
         ("translate -m nowhere --size base", "--size"),
         ("translate --input text", "--input"),

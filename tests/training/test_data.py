@@ -5,39 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice, takewhile
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
 import torch
 from pytest import MonkeyPatch
 
-from folders import tokenizer_in
 from mtkit.batching import plan
 from mtkit.batching.build import Batches, open_batches
 from mtkit.batching.plan import Rows, count_blocks
 from mtkit.config.settings import Config
-from mtkit.training import data as training_data
 from mtkit.training.data import Position, StepData, Stream
 from tasks import Fresh
 
 
 def stream_of(config: Config) -> Stream:
-    run = Path(config.run)
-    tokenizer = tokenizer_in(run / "tokenizer")
-    return Stream(config, open_batches(run / "batches"), tokenizer)
+    return Stream(config, open_batches(Path(config.run) / "batches"))
 
 
 @pytest.mark.parametrize(("block_rows", "count"), [(10**6, 13), (60, 26)])
-@pytest.mark.parametrize("sampled", [False, True])
 def test_a_stream_resumed_anywhere_equals_one_from_the_beginning(
-    sampled: bool, block_rows: int, count: int, fresh: Fresh, monkeypatch: MonkeyPatch
+    block_rows: int, count: int, fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_data, "CHUNK_BATCHES", 3)
     monkeypatch.setattr(plan, "MAX_BLOCK_ROWS", block_rows)
     monkeypatch.setattr(plan, "RUN_ROWS", 5)
-    sampling = {"alpha": 0.3} if sampled else None
-    config = fresh("transformer", training={"accumulate": 2, "subword_sampling": sampling})
-    stream = stream_of(config)
+    stream = stream_of(fresh("transformer", training={"accumulate": 2}))
 
     def some(position: Position, count: int) -> list[StepData]:
         return list(islice(stream.steps(position), count))
@@ -72,25 +65,31 @@ def test_every_epoch_and_seed_has_its_own_order_and_every_corpus_its_weight(fres
     assert counts.tolist() == np.where(corpora == 1, 3, 1).tolist()
 
 
-def test_every_epoch_and_seed_has_subwords_of_its_own(fresh: Fresh) -> None:
-    config = fresh("transformer", training={"subword_sampling": {"alpha": 0.5}})
-    sampled = set()
-    for seed in (1, 2):
-        stream = stream_of(config.model_copy(update={"seed": seed}))
-        plan = [np.arange(len(stream.data.train))]
-        for epoch in (0, 1):
-            ids, _ = stream.chunk(Position(epoch), plan)[0].side(plan[0][:100], target=False)
-            sampled.add(ids.tobytes())
-    assert len(sampled) == 4
-
-
-@pytest.mark.parametrize("sampling", [None, {"alpha": 0.3}])
 def test_an_epoch_has_about_as_many_steps_as_estimated(
-    sampling: dict[str, float] | None, fresh: Fresh, monkeypatch: MonkeyPatch
+    fresh: Fresh, monkeypatch: MonkeyPatch
 ) -> None:
-    """Even if each chunk ends in a step of fewer batches."""
-    monkeypatch.setattr(training_data, "CHUNK_BATCHES", 6)
-    training = {"accumulate": 5, "subword_sampling": sampling}
-    stream = stream_of(fresh("transformer", training=training, batching={"max_tokens": 64}))
+    """Even if each block ends in a step of fewer batches."""
+    monkeypatch.setattr(plan, "MAX_BLOCK_ROWS", 100)
+    monkeypatch.setattr(plan, "RUN_ROWS", 5)
+    config = fresh("transformer", training={"accumulate": 5}, batching={"max_tokens": 64})
+    stream = stream_of(config)
     steps = takewhile(lambda step: step.position.epoch == 0, stream.steps(Position()))
     assert stream.steps_per_epoch() == pytest.approx(len(list(steps)) + 1, rel=0.1)
+
+
+def test_the_next_block_is_planned_while_the_current_one_is_used(
+    fresh: Fresh, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "MAX_BLOCK_ROWS", 100)
+    planned = Event()
+    plan_of = Stream.plan
+
+    def note(self: Stream, position: Position) -> list[Rows]:
+        if position.block == 1:
+            planned.set()
+        return plan_of(self, position)
+
+    monkeypatch.setattr(Stream, "plan", note)
+    steps = stream_of(fresh("transformer")).steps(Position())
+    first = next(steps)
+    assert (first.position.block, planned.wait(timeout=60)) == (0, True)

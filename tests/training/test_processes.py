@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from folders import tokenizer_in
 from mtkit import pipeline
@@ -24,12 +26,12 @@ from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training import processes
 from mtkit.training.batch import EMPTY_BATCH
 from mtkit.training.checkpoints import recorded_processes
-from mtkit.training.data import load_batch, shard
+from mtkit.training.data import Position, Stream, load_batch, shard
 from mtkit.training.finish import finish
-from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup
+from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup, TorchProcessGroup
 from mtkit.training.processes import count_processes
 from mtkit.training.state import new_state
-from mtkit.training.step import accumulate_gradients
+from mtkit.training.step import accumulate_gradients, train_step
 from mtkit.training.train import train
 from tasks import Capture, Fresh, tiny_config
 
@@ -73,7 +75,7 @@ def test_gradients_of_the_parts_add_up_to_that_of_the_whole_batch(
         sums = accumulate_gradients(state, batches, len(rows), config.seed, group)
         gradients = state.gradients.flat.clone()
         state.gradients.clear()
-        return gradients, float(sums[0])
+        return gradients, float(sums.smoothed)
 
     whole, loss = gradient(SINGLE_PROCESS)
     parts, losses = zip(*(gradient(One(index, count)) for index in range(count)), strict=True)
@@ -85,7 +87,7 @@ def test_a_process_without_a_sentence_adds_nothing(prepared: Path) -> None:
     config = tiny_config(prepared, "transformer")
     state = new_state(EncoderDecoder(config.model, 20, 20), config.training)
     sums = accumulate_gradients(state, [EMPTY_BATCH], 5, config.seed, SINGLE_PROCESS)
-    assert sums.tolist() == [0, 0, 5]
+    assert (sums.losses.tolist(), float(sums.tokens)) == ([0, 0], 5)
     for parameter in state.model.parameters():
         assert parameter.grad is not None  # or the other ranks would wait for it
         assert not parameter.grad.any()
@@ -134,6 +136,62 @@ def test_training_ranks_torchrun_and_slurm_override_the_number_of_processes(
     monkeypatch.setattr(processes, "pick_device", lambda _: torch.device("cuda"))
     with pytest.raises(UserError, match=r"training.ranks is 9, but .* is 8"):
         started(fresh("transformer", training={"ranks": 9}))
+
+
+@pytest.mark.usefixtures("eight")
+def test_a_step_of_auto_has_one_batch_for_each_process(fresh: Fresh) -> None:
+    auto = {"accumulate": "auto"}
+    assert started(fresh("transformer", training=auto, batching={"max_tokens": 512})) == 8
+    assert started(fresh("transformer", training=auto, batching={"max_tokens": 256})) == 1
+    config = fresh("transformer", training=auto)
+    data = open_batches(Path(config.run) / "batches")
+    for count in (1, 3):
+        streams = [Stream(config, data, One(index, count)) for index in range(count)]
+        steps = [next(stream.steps(Position())) for stream in streams]
+        assert [len(step.batches) for step in steps] == [1] * count
+        assert sum(step.batches[0].target_tokens for step in steps) == steps[0].tokens
+        rows = np.concatenate(streams[0].plan(Position())[:count])
+        assert steps[0].tokens == (data.train.lengths[rows, 1] + 1).sum()
+
+
+@pytest.mark.usefixtures("eight")
+@pytest.mark.parametrize(("accumulate", "count"), [(1, 4), (2, 8), ("auto", 8)])
+def test_no_gpu_gets_less_than_a_quarter_of_a_batch(
+    accumulate: int | str, count: int, fresh: Fresh, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "pick_device", lambda _: torch.device("cuda"))
+    training = {"accumulate": accumulate}
+    assert started(fresh("transformer", training=training, batching={"max_tokens": 8192})) == count
+
+
+def test_a_run_with_auto_resumes_only_with_as_many_processes(
+    fresh: Fresh, monkeypatch: MonkeyPatch
+) -> None:
+    config = fresh("transformer", training={"accumulate": "auto", "ranks": 1, "steps": 3})
+    train(config)
+    longer = fresh("transformer", training={"accumulate": "auto", "ranks": 1, "steps": 6})
+    monkeypatch.setattr(ProcessGroup, "size", 2)
+    with pytest.raises(UserError, match=r"accumulate: auto was 1 batch per step, now 2"):
+        train(longer)
+
+
+@pytest.mark.parametrize("accumulate", [1, "auto"])
+def test_the_last_of_64_processes_makes_a_step(accumulate: int | str, fresh: Fresh) -> None:
+    """Torch's "fake" processes exchange nothing."""
+    dist.init_process_group("fake", rank=63, world_size=64, store=FakeStore())
+    try:
+        group = TorchProcessGroup(torch.device("cpu"))
+        config = fresh("transformer", training={"accumulate": accumulate})
+        stream = Stream(config, open_batches(Path(config.run) / "batches"), group)
+        state = new_state(EncoderDecoder(config.model, 60, 60), config.training)
+        data = next(stream.steps(Position()))
+        assert len(data.batches) == 1
+        seed = config.seed
+        train_step(state, data.batches, data.tokens, 0.1, seed=seed, clip_norm=1.0, group=group)
+        state.read_figures()
+        assert (state.progress.step, state.progress.window.tokens) == (1, data.tokens)
+    finally:
+        dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("name", ["WORLD_SIZE", "SLURM_NTASKS"])

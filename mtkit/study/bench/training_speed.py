@@ -18,7 +18,6 @@ from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.yaml import load_config
-from mtkit.errors import UserError
 from mtkit.machine import peak_bytes
 from mtkit.models.device import pick_device
 from mtkit.prefetch import prefetch
@@ -109,8 +108,6 @@ def open_training_sample(
         yield config.run, RunInputs(config, open_batches(run / "batches"), tokenizer, None)
         return
     config = size_config(size, overrides)
-    if config.training.subword_sampling is not None:
-        raise UserError("training.subword_sampling needs training text; give its config with -c")
     vocab = config.tokenizer.vocab_size
     with TemporaryDirectory(prefix="mtkit-bench-") as folder:
         data = draw_batches(Path(folder), vocab, config.seed)
