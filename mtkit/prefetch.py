@@ -23,12 +23,18 @@ class Prefetcher(Generic[Item]):
         capacity: int = 1,
         size_of: Callable[[Item], int] = lambda item: 1,
     ) -> None:
+        self._capacity = capacity
+        self._size_of = size_of
         self._ready: deque[Item] = deque()
-        self._size, self._awaited = 0, 1
-        self._size_of, self._capacity = size_of, capacity
+        self._size = 0
+        """Size of all items that are ready."""
+        self._awaited = 1
+        """Size for which the consumer waits."""
         self._end: BaseException | None = None
+        """Why no item follows: StopIteration or an error; None while items may follow."""
         self._is_closed = False
         self._changed = Condition()
+        """Guards all of these, which both threads change."""
         # A daemon, so that the process can end while this thread waits for input.
         self.thread = Thread(target=self._produce, args=[items], daemon=True)
         self.thread.start()
@@ -40,21 +46,23 @@ class Prefetcher(Generic[Item]):
         """
         with self._changed:
             self._wait(1, None)
-            if not self._ready and not isinstance(self._end, StopIteration | None):
-                raise self._end
+            end = self._end
+            if not self._ready and end is not None and not isinstance(end, StopIteration):
+                raise end
             self._wait(count, patience)
             taken: list[Item] = []
-            end = self._size - count
-            while self._ready and self._size > end:
-                taken.append(self._ready.popleft())
-                self._size -= self._size_of(taken[-1])
+            size_to_leave = self._size - count
+            while self._ready and self._size > size_to_leave:
+                item = self._ready.popleft()
+                self._size -= self._size_of(item)
+                taken.append(item)
             self._changed.notify_all()
             return taken
 
     def ready_within(self, seconds: float, count: int = 1) -> bool:
         """Return whether `count` items, or all that remain, are ready within so many seconds."""
         with self._changed:
-            return self._wait(count, seconds)
+            return self._wait(count, seconds=seconds)
 
     def close(self) -> None:
         """Stop the thread after the item that it is producing."""
@@ -64,24 +72,27 @@ class Prefetcher(Generic[Item]):
 
     def _wait(self, count: int, seconds: float | None) -> bool:
         """Wait until `count` items, or all that remain, are ready; return False after a timeout."""
-        self._awaited = min(count, self._capacity)
+        self._awaited = min(count, self._capacity)  # more will never be ready at once
         return self._changed.wait_for(
-            lambda: self._size >= self._awaited or self._end is not None, seconds
+            lambda: self._size >= self._awaited or self._end is not None,
+            timeout=seconds,
         )
 
     def _produce(self, items: Iterable[Item]) -> None:
+        """Produce the items in the thread, and wait whenever enough are ready."""
         end: BaseException = StopIteration()
         try:
             for item in items:
                 with self._changed:
                     self._ready.append(item)
                     self._size += self._size_of(item)
+                    # The consumer is woken for enough items only, not for each.
                     if self._size >= self._awaited:
                         self._changed.notify_all()
                     self._changed.wait_for(lambda: self._size < self._capacity or self._is_closed)
                     if self._is_closed:
                         return
-        except BaseException as error:
+        except BaseException as error:  # raised again in the thread of the consumer
             end = error
         with self._changed:
             self._end = end
@@ -93,7 +104,8 @@ def prefetch(items: Iterable[Item], count: int = 2) -> Iterator[Item]:
 
     An error is raised in place of the item that failed. The thread ends when the consumer stops.
     """
-    prefetcher = Prefetcher(items, count + 1)
+    # The producer waits only when `count` + 1 items are ready, one of which it has worked on.
+    prefetcher = Prefetcher(items, capacity=count + 1)
     try:
         while taken := prefetcher.take(1):
             yield from taken

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 from mtkit import report
 
@@ -25,12 +24,14 @@ class Progress:
     unit: str
     count: int = 0
     _started: tuple[float, int] | None = None
-    """Time of the first call of `advance`, and the count before it."""
+    """Time of the first call of `advance`, and the count after it."""
 
     def advance(self, amount: int = 1, note: str = "") -> None:
         """Count more units, and show the count."""
         self.count += amount
-        self._started = self._started or (time.monotonic(), self.count)
+        if self._started is None:
+            # The first unit often takes longer than others, so it is left out of the speed.
+            self._started = time.monotonic(), self.count
         self.show(note)
 
     def show(self, note: str) -> None:
@@ -48,10 +49,12 @@ class Progress:
     @property
     def left(self) -> str:
         """The remaining time at the average speed, such as "0:05:00 left"; empty if unknown."""
-        if self.total is None or self._started is None or self.count <= self._started[1]:
+        if self.total is None or self._started is None:
             return ""
-        since, before = self._started
-        seconds_each = (time.monotonic() - since) / (self.count - before)
+        started_at, first_count = self._started
+        if self.count <= first_count:
+            return ""
+        seconds_each = (time.monotonic() - started_at) / (self.count - first_count)
         return f"{_clock((self.total - self.count) * seconds_each)} left"
 
 
@@ -66,8 +69,8 @@ class _Lines(Progress):
         if now - self.last_shown < SECONDS_BETWEEN_LINES:
             return
         self.last_shown = now
-        parts = (f"{self.description}: {self.counted}", note, self.left)
-        report.say("  ".join(filter(None, parts)))
+        parts = [f"{self.description}: {self.counted}", note, self.left]
+        report.say("  ".join(part for part in parts if part))
 
 
 @dataclass
@@ -83,20 +86,27 @@ class _Bar(Progress):
         from rich.console import Console
 
         console = Console(stderr=True)
-        width = max(4, min(24, console.width - 72))
-        self.cells = console.width - len(self.description) - width - 2
-        columns = "{task.description}", rich.progress.BarColumn(width), "{task.fields[text]}"
-        own: Any = {"redirect_stdout": False, "redirect_stderr": False, "transient": True}
-        self.bar = rich.progress.Progress(*columns, console=console, **own)
+        bar_width = max(4, min(24, console.width - 72))
+        self.cells = console.width - len(self.description) - bar_width - 2  # 2 gaps
+        self.bar = rich.progress.Progress(
+            "{task.description}",
+            rich.progress.BarColumn(bar_width),
+            "{task.fields[text]}",
+            console=console,
+            redirect_stdout=False,  # `report` writes above the bar itself
+            redirect_stderr=False,
+            transient=True,
+        )
         self.task = self.bar.add_task(self.description, total=self.total, text=self.counted)
         self.bar.start()
         report.set_live(self.bar)
 
     def show(self, note: str) -> None:
         self.note = note or self.note
+        # Two spaces separate the parts of a note, which may be cut between them.
         parts = [part for part in (self.counted, self.left, *self.note.split("  ")) if part]
         while len("  ".join(parts)) > self.cells and len(parts) > 2:
-            parts.pop()  # the note may be cut between its parts, which two spaces separate
+            parts.pop()
         self.bar.update(self.task, completed=self.count, text="  ".join(parts))
 
     def close(self) -> None:
@@ -108,15 +118,23 @@ class _Bar(Progress):
 def progress(description: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
     """Show the progress of a block; if the block took some seconds, a line stays."""
     started = time.monotonic()
-    is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    kind = Progress if not report.accepts_progress() else _Bar if is_live else _Lines
-    shown = kind(description, total, unit)
+    display_class = _pick_display()
+    display = display_class(description, total, unit)
     try:
-        yield shown
+        yield display
     finally:
-        shown.close()
-    if (seconds := time.monotonic() - started) >= SECONDS_BETWEEN_LINES:
-        report.say(f"{description}: {shown.counted} in {_clock(seconds)}")
+        display.close()
+    seconds = time.monotonic() - started
+    if seconds >= SECONDS_BETWEEN_LINES:
+        report.say(f"{description}: {display.counted} in {_clock(seconds)}")
+
+
+def _pick_display() -> type[Progress]:
+    """Return the kind of display that this terminal, file or pipe can show."""
+    if not report.accepts_progress():
+        return Progress
+    is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return _Bar if is_terminal else _Lines
 
 
 def _clock(seconds: float) -> str:

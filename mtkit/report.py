@@ -13,7 +13,6 @@ import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
 MAX_CELLS = 80
 """Width of reports, in terminal cells."""
 _COMMAND = re.compile(r"`[^`]*`|(?<=: )mtkit .*")
+"""A command in a message, which must not be broken."""
 WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
+"""Options of `textwrap`: a path that is too long for a line stays whole."""
 _LABEL = re.compile(r"(warning:)? *(\S+ {2,})?")
 """The start of a line, such as "  source  "; continuation lines are indented by its width."""
 _quiet = _debug = False
@@ -109,8 +110,11 @@ def data_lines(lines: Iterable[str]) -> None:
 
 def show(record: Any, text: Callable[[Any], Iterable[str]], *, as_json: bool) -> None:
     """Write a report to stdout, as JSON or as the lines that `text` returns for it."""
-    layout: Any = {"indent": 2, "ensure_ascii": False, "allow_nan": False}  # JSON has no NaN
-    data_lines([json.dumps(record, **layout)] if as_json else text(record))
+    if as_json:
+        lines: Iterable[str] = [json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)]
+    else:
+        lines = text(record)
+    data_lines(lines)
 
 
 def styled(spans: Iterable[tuple[str, str]]) -> str:
@@ -128,7 +132,14 @@ def printable(line: str) -> str:
     """Return the line with escapes (`\\x1b`) for characters that are not printable."""
     if line.isprintable():
         return line
-    return "".join(c if c.isprintable() or category(c) == "Zs" else ascii(c)[1:-1] for c in line)
+    shown: list[str] = []
+    for character in line:
+        is_space = category(character) == "Zs"  # such as no-break spaces, which Python escapes
+        if character.isprintable() or is_space:
+            shown.append(character)
+        else:
+            shown.append(ascii(character).strip("'"))
+    return "".join(shown)
 
 
 def plural(count: int, noun: str) -> str:
@@ -148,10 +159,14 @@ def cell_width(text: str) -> int:
 
 def fitted(text: str, cells: int = MAX_CELLS) -> str:
     """Return the text, cut to this many cells with an ellipsis if it is wider."""
-    cut = text if len(text) <= cells else text[: 4 * cells]  # to save time on long lines
-    while cut and cell_width(cut) > cells - (cut != text):
+    # Text may have more characters than cells, because marks have no width. But no language needs
+    # four characters per cell, so the rest of a long line need not be measured.
+    cut = text[: 4 * cells]
+    if cut == text and cell_width(text) <= cells:
+        return text
+    while cut and cell_width(cut) > cells - len("…"):
         cut = cut[:-1]
-    return cut if cut == text else f"{cut}…"
+    return f"{cut}…"
 
 
 def wrap(text: str, label: str = "", cells: int = MAX_CELLS) -> list[str]:
@@ -160,32 +175,53 @@ def wrap(text: str, label: str = "", cells: int = MAX_CELLS) -> list[str]:
     Commands and long words such as paths are kept whole, so that they can be copied.
     """
     # `textwrap` counts characters, so pad wide ones to two, with a character that no text has.
-    filled = "".join(c + "\0" * (cell_width(c) - 1) for c in text)
-    filled = _COMMAND.sub(lambda command: command[0].replace(" ", "\1"), filled)
+    padded = "".join(character + "\0" * (cell_width(character) - 1) for character in text)
+    # A character that is no space keeps the words of a command together.
+    padded = _COMMAND.sub(lambda command: command[0].replace(" ", "\1"), padded)
     indent = " " * cell_width(label)
     lines = textwrap.wrap(
-        filled, cells, initial_indent=indent, subsequent_indent=indent, **WHOLE_WORDS
+        padded,
+        cells,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        **WHOLE_WORDS,
     )
-    first, *rest = (line.replace("\0", "").replace("\1", " ") for line in lines or [indent])
-    return [(label + first[len(indent) :]).rstrip(), *rest]
+    if not lines:  # the text is blank
+        lines = [indent]
+    first, *later = [line.replace("\0", "").replace("\1", " ") for line in lines]
+    return [(label + first[len(indent) :]).rstrip(), *later]
 
 
 def table(rows: Iterable[Sequence[str]], left: int = 1) -> Iterator[str]:
     """Yield a line per row, with the first `left` columns aligned left and the others right."""
     rows = list(rows)
-    widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
+    columns = zip(*rows, strict=True)
+    widths = [max(map(cell_width, column)) for column in columns]
     for row in rows:
-        gaps = [" " * (width - cell_width(cell)) for cell, width in zip(row, widths, strict=True)]
-        cells = enumerate(zip(row, gaps, strict=True))
-        yield "  ".join(c + gap if at < left else gap + c for at, (c, gap) in cells).rstrip()
+        cells: list[str] = []
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            gap = " " * (width - cell_width(cell))
+            cells.append(cell + gap if column < left else gap + cell)
+        yield "  ".join(cells).rstrip()
 
 
 def header(labels: Sequence[str], names: Sequence[str], cells: int = 20) -> list[list[str]]:
     """Return the first rows of a table: labels, and names; long paths are broken after "/"."""
-    columns = [textwrap.wrap(it.replace("/", "/ "), cells, **WHOLE_WORDS) or [it] for it in names]
-    rows = zip_longest(*map(reversed, columns), fillvalue="")  # from the last row to the first
-    *above, last = reversed([[cell.replace("/ ", "/") for cell in row] for row in rows])
-    return [[*("" for _ in labels), *row] for row in above] + [[*labels, *last]]
+    columns: list[list[str]] = []
+    for name in names:
+        # `textwrap` breaks at spaces.
+        lines = textwrap.wrap(name.replace("/", "/ "), cells, **WHOLE_WORDS) or [name]
+        columns.append([line.replace("/ ", "/") for line in lines])
+    height = max(map(len, columns))
+    rows: list[list[str]] = []
+    for row in range(height):
+        is_last = row == height - 1
+        cells_of_row = list(labels) if is_last else [""] * len(labels)
+        for lines in columns:
+            blank_rows = height - len(lines)  # above a shorter name, so that all end in one row
+            cells_of_row.append("" if row < blank_rows else lines[row - blank_rows])
+        rows.append(cells_of_row)
+    return rows
 
 
 @contextmanager
@@ -205,7 +241,8 @@ def drop_unwritable() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
 
 
 def _write_line(text: str, style: str = "") -> None:
@@ -221,7 +258,10 @@ def _write_line(text: str, style: str = "") -> None:
         console = Console(stderr=True) if _live is None else _live.console
         for line in lines:
             matched = _LABEL.match(line)
+            # A label of half the width would leave too little room for the text.
             label = matched[0] if matched and 2 * matched.end() < console.width else ""
-            shown = Text("\n".join(wrap(line.removeprefix(label), label, console.width)))
-            shown.stylize(style, 0, len(shown.plain.partition(": ")[0]) + 1)
+            wrapped = wrap(line.removeprefix(label), label, console.width)
+            shown = Text("\n".join(wrapped))
+            beginning, _, _ = shown.plain.partition(": ")
+            shown.stylize(style, 0, len(beginning) + len(":"))
             console.print(shown, soft_wrap=True)

@@ -33,25 +33,31 @@ class StopSignals(ExitStack):
         again: Callable[[int], object] | None = None,
     ) -> None:
         super().__init__()
-        self._first, self._again = first, again or self._raise_again
-        self._since = 0.0
+        self._first = first
+        self._again = again or self._raise_again
+        self._received_at = 0.0
 
     def __enter__(self) -> StopSignals:
-        if threading.current_thread() is threading.main_thread():
-            for number in STOP_SIGNALS:
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self.callback(signal.signal, number, signal.signal(number, self._handle))
+        if threading.current_thread() is not threading.main_thread():
+            return super().__enter__()  # Python lets only the main thread handle signals
+        for number in STOP_SIGNALS:
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue
+            usual_handler = signal.signal(number, self._handle)
+            self.callback(signal.signal, number, usual_handler)  # restores it at the end
         return super().__enter__()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if not self.received:
-            self.received, self._since = number, now
+            self.received = number
+            self._received_at = now
             self._first(number)
-        elif now - self._since > DEBOUNCE_SECONDS:
+        elif now - self._received_at > DEBOUNCE_SECONDS:
             self._again(number)
 
     def _raise_again(self, number: int) -> None:
+        """Restore the usual handlers, and send the signal to them."""
         self.close()
         signal.raise_signal(number)
 
@@ -61,6 +67,8 @@ def exit_on_stop_signals() -> StopSignals:
 
     The exit code is 128 + the number of the signal.
     """
-    return StopSignals(
-        first=lambda number: sys.exit(128 + number), again=lambda number: os._exit(128 + number)
-    ).__enter__()
+    signals = StopSignals(
+        first=lambda number: sys.exit(128 + number),
+        again=lambda number: os._exit(128 + number),
+    )
+    return signals.__enter__()  # until the process ends

@@ -114,7 +114,7 @@ class Stage:
             say(f"{self.kind}: rebuilding, because it is damaged or from another version of mtkit")
             return
         change = self.difference(artifact)
-        if change is None:
+        if change is None:  # another process has just built it
             return
         checkpoint = _dependent_checkpoint(artifact)
         if checkpoint is not None:

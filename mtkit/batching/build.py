@@ -6,7 +6,7 @@ Training forms the batches, so after a change of `batching.max_tokens` nothing i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from mtkit.batching.encode import Encoded, encode_pairs
 from mtkit.batching.plan import Weights
 from mtkit.batching.store import Store, store_writer
 from mtkit.config.settings import Config
-from mtkit.corpus.read import hash_corpora, read_pairs
+from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.corpus.readable import check_all_readable
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import compute_statistics
@@ -29,7 +29,8 @@ from mtkit.progress import progress
 from mtkit.report import plural, say
 from mtkit.tokenizer.codec import Tokenizer
 
-EXAMPLES_PER_REASON = 5
+EXAMPLES_PER_REASON, PRINTED_EXAMPLES = 5, 2
+"""How many dropped pairs report.json and stderr show for each reason."""
 VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
 
 
@@ -54,8 +55,8 @@ def build_batches(config: Config) -> Artifact:
         UserError: the tokenizer is missing, a corpus cannot be read, or all its pairs are dropped.
     """
     check_all_readable(config.data, "train", "valid")
-    path = Path(config.run) / "batches"
-    tokenizer = open_artifact(path.with_name("tokenizer"), "tokenizer", verify=True)
+    run = Path(config.run)
+    tokenizer = open_artifact(run / "tokenizer", "tokenizer", verify=True)
     if config.training.init_from is None:
         check_settings(tokenizer, tokenizer_recipe(config))
     inputs = {"tokenizer": tokenizer.identity}
@@ -63,7 +64,12 @@ def build_batches(config: Config) -> Artifact:
     inputs |= hash_corpora(config.data.valid, "data.valid")
     if "overlap" in config.batching.drop and config.data.test:
         inputs |= hash_corpora(config.data.test, "data.test")
-    stage = Stage("batches", path, batches_recipe(config), inputs)
+    stage = Stage(
+        kind="batches",
+        path=run / "batches",
+        recipe=batches_recipe(config),
+        inputs=inputs,
+    )
     return stage.ensure(config, lambda draft: _fill(draft, config, Tokenizer.load(tokenizer)))
 
 
@@ -85,26 +91,46 @@ def open_batches(path: Path) -> Batches:
     """
     artifact = open_artifact(path, "batches")
     train = Store.open(artifact.paths, "train")
-    valid = Store.open(artifact.paths, "valid")
-    texts = _read_lines(artifact.file(VALID_SOURCE)), _read_lines(artifact.file(VALID_TARGET))
-    return Batches(artifact, train, valid, _read_weights(artifact, train), *texts)
+    return Batches(
+        artifact=artifact,
+        train=train,
+        valid=Store.open(artifact.paths, "valid"),
+        weights=_read_weights(artifact, train),
+        valid_source=_read_lines(artifact.file(VALID_SOURCE)),
+        valid_target=_read_lines(artifact.file(VALID_TARGET)),
+    )
 
 
 def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
-    folder, batching, train = draft.folder, config.batching, read_pairs(config.data.train)
-    encoded = encode_pairs(train, tokenizer, batching, _pair_filter(config))
-    parts = {"train": _write_store("train", encoded, folder, tokenizer)}
+    """Write the files of the artifact."""
+    folder, batching = draft.folder, config.batching
+    train = encode_pairs(
+        read_pairs(config.data.train),
+        tokenizer,
+        batching,
+        pair_filter=_pair_filter(config),
+    )
     # Scores need every line unchanged. The lines fit in memory; training keeps them there, too.
-    valid = list(read_pairs(config.data.valid))
-    for side, name in enumerate((VALID_SOURCE, VALID_TARGET)):
-        text = "".join(f"{pair[side]}\n" for pair in valid)
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    encoded = encode_pairs(valid, tokenizer, batching.model_copy(update={"deduplicate": False}))
-    parts["valid"] = _write_store("valid", encoded, folder, tokenizer)
-    write_json(folder / "report.json", parts)
-    for name, part in parts.items():
-        counts = {reason: dropped["count"] for reason, dropped in part["dropped"].items()}
-        draft.report[name] = {**part, "dropped": counts}
+    valid_pairs = list(read_pairs(config.data.valid))
+    _write_lines(folder / VALID_SOURCE, [pair.source for pair in valid_pairs])
+    _write_lines(folder / VALID_TARGET, [pair.target for pair in valid_pairs])
+    valid = encode_pairs(
+        valid_pairs,
+        tokenizer,
+        batching.model_copy(update={"deduplicate": False}),
+    )
+    records: dict[str, dict[str, Any]] = {}
+    for name, encoded in (("train", train), ("valid", valid)):
+        counts = _write_store(name, encoded, folder, tokenizer)
+        _say_counts(name, counts)
+        records[name] = counts.record()
+        draft.report[name] = counts.record(with_examples=False)
+    write_json(folder / "report.json", records)
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    text = "".join(f"{line}\n" for line in lines)
+    path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _pair_filter(config: Config) -> PairFilter | None:
@@ -114,17 +140,80 @@ def _pair_filter(config: Config) -> PairFilter | None:
         return None
     statistics = compute_statistics(read_pairs(data.train))
     if "overlap" in rules:
-        sets = [data.valid, *([data.test] if data.test else [])]
-        statistics = replace(statistics, held_out=held_out_sources(sets))
+        held_out = [data.valid]
+        if data.test:
+            held_out.append(data.test)
+        statistics = replace(statistics, held_out=held_out_sources(held_out))
     return PairFilter(rules, statistics)
+
+
+@dataclass
+class _Dropped:
+    """The pairs that were dropped for one reason."""
+
+    count: int = 0
+    examples: list[dict[str, str]] = field(default_factory=list)
+    """The first EXAMPLES_PER_REASON pairs, in the form of `Pair.excerpt`."""
+
+    def add(self, pair: Pair) -> None:
+        self.count += 1
+        if len(self.examples) < EXAMPLES_PER_REASON:
+            self.examples.append(pair.excerpt())
+
+
+@dataclass
+class _Counts:
+    """How many pairs of a corpus were kept, and why the others were dropped."""
+
+    kept: int = 0
+    source_tokens: int = 0
+    target_tokens: int = 0
+    dropped: dict[str, _Dropped] = field(default_factory=dict)
+    """The dropped pairs by reason."""
+
+    @property
+    def pairs(self) -> int:
+        return self.kept + sum(dropped.count for dropped in self.dropped.values())
+
+    def add(self, chunk: Encoded) -> None:
+        """Count the pairs of a chunk."""
+        # The lengths are uint16, in which the sum would overflow.
+        source_tokens, target_tokens = chunk.lengths.sum(axis=0, dtype=np.int64).tolist()
+        self.kept += len(chunk.kept)
+        self.source_tokens += source_tokens
+        self.target_tokens += target_tokens
+        for pair, reason in chunk.dropped:
+            self.dropped.setdefault(reason, _Dropped()).add(pair)
+
+    def record(self, *, with_examples: bool = True) -> dict[str, Any]:
+        """Return the counts as JSON."""
+        dropped: dict[str, Any] = {}
+        for reason, pairs in self.dropped.items():
+            dropped[reason] = asdict(pairs) if with_examples else pairs.count
+        return {
+            "pairs": self.pairs,
+            "kept": self.kept,
+            "source_tokens": self.source_tokens,
+            "target_tokens": self.target_tokens,
+            "dropped": dropped,
+        }
+
+
+def _say_counts(name: str, counts: _Counts) -> None:
+    """Print the counts of the corpus `name`, with examples of dropped pairs."""
+    subwords = f"{counts.source_tokens:,} source, {counts.target_tokens:,} target"
+    say(f"{name}: {counts.kept:,} of {plural(counts.pairs, 'pair')} kept; subwords: {subwords}")
+    for reason, dropped in counts.dropped.items():
+        say(f"  dropped {plural(dropped.count, 'pair')} ({reason}), such as")
+        for example in dropped.examples[:PRINTED_EXAMPLES]:
+            say(f"    {example['where']}  {example['source']!r} | {example['target']!r}")
 
 
 def _write_store(
     name: str, encoded: Iterable[Encoded], folder: Path, tokenizer: Tokenizer
-) -> dict[str, Any]:
-    """Write the store `name`; return how many pairs were kept, and why the rest was dropped."""
-    dropped: dict[str, dict[str, Any]] = {}
-    kept, tokens = 0, np.zeros(2, np.int64)
+) -> _Counts:
+    """Write the store `name`, and count its pairs; raise UserError if all pairs are dropped."""
+    counts = _Counts()
     vocab = max(tokenizer.source_vocab, tokenizer.target_vocab)
     with (
         progress(f"encoding {name}", unit="pairs") as bar,
@@ -133,33 +222,23 @@ def _write_store(
         for chunk in encoded:
             corpora = np.array([pair.corpus for pair in chunk.kept], np.uint16)
             append(chunk.tokens, chunk.lengths, corpora)
-            for pair, reason in chunk.dropped:
-                facts = dropped.setdefault(reason, {"count": 0, "examples": []})
-                facts["count"] += 1
-                if facts["count"] <= EXAMPLES_PER_REASON:
-                    facts["examples"].append(pair.excerpt())
-            kept += len(chunk.kept)
-            tokens += chunk.lengths.sum(axis=0, dtype=np.int64)
+            counts.add(chunk)
             bar.advance(len(chunk.kept) + len(chunk.dropped))
-        count = kept + sum(facts["count"] for facts in dropped.values())
-        if not kept:
-            reasons = ", ".join(f"{facts['count']:,} {it}" for it, facts in dropped.items())
-            raise UserError(f"data.{name}: all {count:,} pairs were dropped: {reasons}")
-    source, target = tokens.tolist()
-    subwords = f"{source:,} source, {target:,} target"
-    say(f"{name}: {kept:,} of {plural(count, 'pair')} kept; subwords: {subwords}")
-    for reason, facts in dropped.items():
-        say(f"  dropped {plural(facts['count'], 'pair')} ({reason}), such as")
-        for example in facts["examples"][:2]:
-            say(f"    {example['where']}  {example['source']!r} | {example['target']!r}")
-    counts = {"pairs": count, "kept": kept, "source_tokens": source, "target_tokens": target}
-    return {**counts, "dropped": dropped}
+        if not counts.kept:
+            reasons = [f"{pairs.count:,} {reason}" for reason, pairs in counts.dropped.items()]
+            raise UserError(
+                f"data.{name}: all {counts.pairs:,} pairs were dropped: {', '.join(reasons)}"
+            )
+    return counts
 
 
 def _read_weights(artifact: Artifact, train: Store) -> Weights | None:
     """Return the weights of the training pairs; None if all weights are 1."""
-    weights = np.array(artifact.manifest["settings"]["data"]["train"]["weight"], np.float64)
-    return None if (weights == 1).all() else lambda rows: weights[train.corpora[rows]]
+    settings = artifact.manifest["settings"]
+    weight_of_corpus = np.array(settings["data"]["train"]["weight"], np.float64)
+    if (weight_of_corpus == 1).all():
+        return None
+    return lambda rows: weight_of_corpus[train.corpora[rows]]
 
 
 def _read_lines(path: Path) -> list[str]:

@@ -44,12 +44,20 @@ def encode_pairs(
     dtype = token_dtype(max(tokenizer.source_vocab, tokenizer.target_vocab))
     threads = count_cores()
     for chunk in prefetch(chunks(pairs)):
-        faults = [_find_fault(pair, seen, pair_filter) for pair in chunk]
-        dropped = [(pair, fault) for pair, fault in zip(chunk, faults, strict=True) if fault]
-        sound = [pair for pair, fault in zip(chunk, faults, strict=True) if not fault]
+        sound: list[Pair] = []
+        dropped: list[tuple[Pair, str]] = []
+        for pair in chunk:
+            fault = _find_fault(pair, seen, pair_filter)
+            if fault is None:
+                sound.append(pair)
+            else:
+                dropped.append((pair, fault))
+        # All lines of a chunk at once, which SentencePiece divides among its threads.
         sources = tokenizer.encode_source([pair.tagged for pair in sound], threads)
         targets = tokenizer.encode_target([pair.target for pair in sound], threads)
-        kept, lengths, ids = list[Pair](), list[tuple[int, int]](), list[int]()
+        kept: list[Pair] = []
+        lengths: list[tuple[int, int]] = []
+        ids: list[int] = []
         for pair, source, target in zip(sound, sources, targets, strict=True):
             if not (source and target):
                 dropped.append((pair, "blank"))
@@ -60,8 +68,12 @@ def encode_pairs(
                 lengths.append((len(source), len(target)))
                 ids += source
                 ids += target
-        sizes = np.array(lengths, np.uint16).reshape(-1, 2)
-        yield Encoded(kept, sizes, np.array(ids, dtype), dropped)
+        yield Encoded(
+            kept=kept,
+            lengths=np.array(lengths, np.uint16).reshape(-1, 2),  # also (0, 2) if none is kept
+            tokens=np.array(ids, dtype),
+            dropped=dropped,
+        )
 
 
 def _find_fault(pair: Pair, seen: set[int] | None, pair_filter: PairFilter | None) -> str | None:
@@ -69,7 +81,8 @@ def _find_fault(pair: Pair, seen: set[int] | None, pair_filter: PairFilter | Non
     if pair.blank:
         return "blank"
     if seen is not None:
-        if (key := hash_of(pair)) in seen:
+        key = hash_of(pair)
+        if key in seen:
             return "duplicate"
         seen.add(key)
     return pair_filter.broken_rule(pair) if pair_filter else None

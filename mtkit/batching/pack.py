@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 TOKEN_BITS, ROW_BITS, WIDTH_BITS = 5, 4, 3
-"""Significant bits that remain when the number of tokens, or rows and widths, are rounded up."""
+"""Token counts, rows and widths are rounded up to so many significant bits."""
 MIN_WIDTH_STEP = 4
+"""Widths are multiples of this."""
 
 Ints = NDArray[np.int64]
 
@@ -26,8 +27,9 @@ def round_up(count: int, bits: int, step: int = 1) -> int:
 
     The result is a multiple of `step`, a power of two.
     """
-    step = max(step, 1 << max(0, (count - 1).bit_length() - bits))
-    return -(-count // step) * step
+    dropped_bits = max(0, (count - 1).bit_length() - bits)
+    step = max(step, 1 << dropped_bits)
+    return -(-count // step) * step  # -(-a // b) rounds up
 
 
 def padded_tokens(tokens: int) -> int:
@@ -64,18 +66,35 @@ def place_pairs(lengths: Ints, min_width: int) -> Places:
     one after the other with whole pairs, in order. The last row is empty, for padding.
     """
     width = width_for(max(min_width, int(lengths.max(initial=1))))
-    row, column = np.arange(len(lengths)), np.zeros_like(lengths)
     if min_width:
-        _share_rows(lengths, width, row, column)
-    rows = round_up(int(row.max(initial=-1)) + 2, ROW_BITS)
-    return Places(rows, width, row, column, bool(min_width))
+        row, column = _share_rows(lengths, width)
+    else:
+        row = np.arange(len(lengths))
+        column = np.zeros_like(lengths)
+    used_rows = int(row.max(initial=-1)) + 1
+    return Places(
+        rows=round_up(used_rows + 1, ROW_BITS),  # the last row is empty
+        width=width,
+        row=row,
+        column=column,
+        are_shared=bool(min_width),
+    )
 
 
-def _share_rows(lengths: Ints, width: int, row: Ints, column: Ints) -> None:
-    """Fill one row after the other with whole pairs."""
-    current = source_end = target_end = 0
+def _share_rows(lengths: Ints, width: int) -> tuple[Ints, Ints]:
+    """Fill one row after the other with whole pairs; return `row` and `column` of `Places`."""
+    row = np.empty(len(lengths), np.int64)
+    column = np.empty_like(lengths)
+    current = 0
+    source_end = 0
+    target_end = 0
     for index, (source, target) in enumerate(lengths.tolist()):
         if source_end + source > width or target_end + target > width:
-            current, source_end, target_end = current + 1, 0, 0
-        row[index], column[index] = current, (source_end, target_end)
-        source_end, target_end = source_end + source, target_end + target
+            current += 1
+            source_end = 0
+            target_end = 0
+        row[index] = current
+        column[index] = source_end, target_end
+        source_end += source
+        target_end += target
+    return row, column

@@ -106,8 +106,9 @@ def check_fit(lengths: PairLengths, max_tokens: int) -> None:
     longest = int(lengths.max()) + 1
     if longest > max_tokens:
         raise UserError(
-            f"batching.max_tokens: {max_tokens} is less than the longest pair ({longest} with the "
-            f"end of sentence); raise it, or lower batching.max_length to {max_tokens - 1}"
+            f"batching.max_tokens: {max_tokens} is less than the longest sentence ({longest} "
+            "subwords with the end of sentence); raise it, or lower batching.max_length to "
+            f"{max_tokens - 1}"
         )
 
 
@@ -115,9 +116,12 @@ def padding(lengths: PairLengths, batches: list[Rows]) -> float:
     """Return the share of padding in all source and target tokens of the batches."""
     real = padded = 0
     for rows in batches:
-        tokens = lengths[rows].sum(axis=0, dtype=np.int64) + len(rows)
-        real += int(tokens.sum())
-        padded += sum(padded_tokens(int(of_side)) for of_side in tokens)
+        pairs = len(rows)
+        source_tokens, target_tokens = lengths[rows].sum(axis=0, dtype=np.int64).tolist()
+        source_tokens += pairs  # an EOS in each sentence
+        target_tokens += pairs
+        real += source_tokens + target_tokens
+        padded += padded_tokens(source_tokens) + padded_tokens(target_tokens)
     return (padded - real) / max(padded, 1)
 
 
@@ -126,7 +130,8 @@ def _sort(rows: Rows, lengths: PairLengths) -> Rows:
 
     So the sentences of a batch have similar lengths, and sources are as often longer as targets.
     """
-    ordered: Rows = rows[np.argsort(lengths[rows].max(axis=1), kind="stable")]
+    longest = lengths[rows].max(axis=1)
+    ordered: Rows = rows[np.argsort(longest, kind="stable")]
     return ordered
 
 
@@ -135,18 +140,24 @@ def _cut(rows: Rows, lengths: PairLengths, max_tokens: int) -> list[Rows]:
 
     Each side has at most as many tokens as the budget, including one token of padding.
     """
-    tokens = lengths[rows].astype(np.int64) + 1
-    ends = np.concatenate([np.zeros((1, 2), np.int64), tokens.cumsum(axis=0)])  # (n + 1, 2)
+    tokens = lengths[rows].astype(np.int64) + 1  # (n, 2), with EOS
     longest = tokens.max(axis=1)
-    batches, start = [], 0
+    # The number of tokens before each row, and after the last: (n + 1,) for each side.
+    source_before = np.append(0, tokens[:, 0].cumsum())
+    target_before = np.append(0, tokens[:, 1].cumsum())
+    batches: list[Rows] = []
+    start = 0
     while start < len(rows):
-        limits = ends[start] + max_tokens - 1
-        end = min(
-            int(np.searchsorted(of_side, limit, side="right")) - 1
-            for of_side, limit in zip(ends.T, limits, strict=True)
-        )
-        area = longest[start:end] * np.arange(1, end - start + 1)
-        end = start + max(1, int(np.searchsorted(area, MAX_AREA * max_tokens, side="right")))
+        source_limit = source_before[start] + max_tokens - 1  # less a token of padding
+        target_limit = target_before[start] + max_tokens - 1
+        # Entries grow, so a binary search finds the last row whose tokens are within the limit.
+        source_end = int(np.searchsorted(source_before, source_limit, side="right")) - 1
+        target_end = int(np.searchsorted(target_before, target_limit, side="right")) - 1
+        end = min(source_end, target_end)
+        # Rows are sorted, so the padded size of the first k of them grows with k.
+        areas = longest[start:end] * np.arange(1, end - start + 1)
+        fitting = int(np.searchsorted(areas, MAX_AREA * max_tokens, side="right"))
+        end = start + max(1, fitting)  # a batch has at least one row
         batches.append(rows[start:end])
         start = end
     return batches

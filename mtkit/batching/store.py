@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import UserError
+from mtkit.report import plural
 
 Tokens = NDArray[np.uint16] | NDArray[np.int32]
 Lengths = NDArray[np.uint16]
@@ -39,7 +40,8 @@ def store_writer(
     Raises:
         TypeError: the ids have a larger type than the vocabulary needs.
     """
-    dtype, end = token_dtype(vocab), 0
+    dtype = token_dtype(vocab)
+    end = 0  # number of ids that are written
     with (
         (folder / f"{name}.{dtype.name}").open("wb") as all_tokens,
         (folder / f"{name}.lengths").open("wb") as all_lengths,
@@ -50,8 +52,9 @@ def store_writer(
         def append(tokens: Tokens, lengths: Lengths, corpora: NDArray[np.uint16]) -> None:
             nonlocal end
             sizes = lengths.sum(axis=1, dtype=np.int64)
-            all_starts.write((end + sizes.cumsum() - sizes).tobytes())
+            starts = end + sizes.cumsum() - sizes
             end += int(sizes.sum())
+            all_starts.write(starts.tobytes())
             all_tokens.write(tokens.astype(dtype, casting="safe", copy=False).data)
             all_lengths.write(lengths.tobytes())
             all_corpora.write(corpora.tobytes())
@@ -80,9 +83,8 @@ class Store:
             OSError: a file cannot be opened.
         """
         again = "rebuild the batches with `mtkit batch`"
-        dtype: np.dtype[Any] = TOKEN_DTYPES[0]
-        if f"{name}.{dtype.name}" not in files:
-            dtype = TOKEN_DTYPES[1]
+        small, large = TOKEN_DTYPES
+        dtype = small if f"{name}.{small.name}" in files else large
         try:
             tokens = np.memmap(files[f"{name}.{dtype.name}"], dtype, "r")
             lengths = np.memmap(files[f"{name}.lengths"], np.uint16, "r").reshape(-1, 2)
@@ -92,10 +94,23 @@ class Store:
             raise UserError(f"a file of the token store {name!r} is missing; {again}") from None
         except ValueError:  # a size that is no multiple of the type's
             raise UserError(f"a file of the token store {name!r} is damaged; {again}") from None
-        end = starts[-1] + lengths[-1].sum(dtype=np.int64)
-        if len(tokens) != end or not len(lengths) == len(starts) == len(corpora):
-            raise UserError(f"the files of the token store {name!r} do not fit together; {again}")
-        return cls(tokens, np.asarray(lengths), np.asarray(starts), corpora)
+        if not len(lengths) == len(starts) == len(corpora):
+            raise UserError(
+                f"{name}.lengths has {plural(len(lengths), 'row')}, but {name}.starts "
+                f"{len(starts):,} and {name}.corpora {len(corpora):,}; {again}"
+            )
+        end = int(starts[-1] + lengths[-1].sum(dtype=np.int64))
+        if len(tokens) != end:
+            raise UserError(
+                f"{name}.{dtype.name} has {len(tokens):,} ids, but should have {end:,}; {again}"
+            )
+        # Indexing a memmap takes twice as long as indexing a plain array of the same memory.
+        return cls(
+            tokens=tokens,
+            lengths=np.asarray(lengths),
+            starts=np.asarray(starts),
+            corpora=corpora,
+        )
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -104,7 +119,14 @@ class Store:
         self, rows: NDArray[np.integer[Any]], *, target: bool
     ) -> tuple[Tokens, NDArray[np.int64]]:
         """Return the concatenated ids of one side of `rows`, and their (k,) lengths."""
-        lengths = self.lengths[rows].astype(np.int64)
-        own, before = lengths[:, int(target)], lengths[:, 0] if target else 0
-        shifts = self.starts[rows] + before + own - own.cumsum()
-        return self.tokens[np.repeat(shifts, own) + np.arange(own.sum())], own
+        source_lengths, target_lengths = self.lengths[rows].astype(np.int64).T
+        starts = self.starts[rows]
+        lengths = source_lengths
+        if target:  # the target of a pair follows its source
+            starts = starts + source_lengths
+            lengths = target_lengths
+        # Place p of the result belongs to row r; its id is at p + (start of r in the store)
+        # - (start of r in the result).
+        shifts = starts - (lengths.cumsum() - lengths)
+        places = np.repeat(shifts, lengths) + np.arange(lengths.sum())
+        return self.tokens[places], lengths

@@ -52,7 +52,7 @@ def check_language(code: str) -> str:
     language = language_code(code)
     if language in codes:
         return code
-    # The table has only languages with two letters; any other three letters may be a language.
+    # The table has only languages with a code of two letters; other three letters may be a code.
     is_rare = len(language) == 3 and language.isascii() and language.isalpha()
     if is_rare and language not in code_of:
         return code

@@ -157,6 +157,7 @@ class EncoderDecoderSettings(Embeddings):
             raise ValueError(f"a bidirectional encoder needs an even d_model, not {width}")
         if self.has_positions and is_odd:
             raise ValueError(f"sinusoidal positions need an even d_model, not {width}")
+        # Without attention, the last states of an LSTM encoder are all that the decoder gets.
         has_no_attention = isinstance(decoder, LstmDecoderSettings) and decoder.attention == "none"
         has_lstm_encoder = isinstance(encoder, LstmEncoderSettings)
         if has_lstm_encoder and has_no_attention and encoder.layers > decoder.layers:

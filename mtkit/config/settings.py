@@ -49,7 +49,7 @@ class DataSettings(Settings):
             case None:
                 return {}
             case [*corpora]:
-                return {(*key, place): corpus for place, corpus in enumerate(corpora)}
+                return {(*key, index): corpus for index, corpus in enumerate(corpora)}
             case corpus:
                 return {key: corpus}
 

@@ -73,12 +73,13 @@ def read_config(
             f"no {LOCAL} here; write one with `mtkit init`, give another config with -c, or try "
             "the demo with --demo"
         )
-    file = Path(path or LOCAL)
-    data, lines = parse_file(file)
-    locations = Locations(str(path or LOCAL), lines)
-    parsed = [_parse_override(text) for text in overrides]
+    name = str(path or LOCAL)  # for messages, as the user wrote it
+    data, lines = parse_file(Path(name))
+    locations = Locations(name, lines)
+    parsed: list[Override] = []
     if run is not None:
-        parsed.insert(0, Override(parts=["run"], value=run, option=f"--run {run}"))
+        parsed.append(Override(parts=["run"], value=run, option=f"--run {run}"))
+    parsed += [_parse_override(text) for text in overrides]
     for override in sorted(parsed, key=_order):
         key = _assign(data, override)
         if key in locations.overrides:

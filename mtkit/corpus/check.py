@@ -345,11 +345,14 @@ def _recommended(findings: Mapping[str, Finding], languages: Languages) -> list[
     Leave out `language` if a declared language cannot be identified: `mtkit batch` does not know
     the declaration, and would identify a related language instead.
     """
-    few: set[str] = set()
+    recommended: set[str] = set()
     for rule in RULES:
         finding = findings.get(rule.name)
-        if finding is not None and 0 < finding.count <= rule.recommended_share * finding.checked:
-            few.add(rule.name)
+        if finding is None:
+            continue
+        max_count = rule.recommended_share * finding.checked
+        if 0 < finding.count <= max_count:
+            recommended.add(rule.name)
     if not all(code is None or is_supported(code) for code in languages):
-        few.discard("language")
-    return [name for name in DROP_RULES if name in few]
+        recommended.discard("language")
+    return [name for name in DROP_RULES if name in recommended]

@@ -94,8 +94,8 @@ def existing_file(path: str) -> Path:
             raise UserError(
                 f"{path} is a pipe or device, but a corpus is read twice; write it to a file"
             )
-        with file.open("rb"):
-            return file
+        file.open("rb").close()  # fails if the user may not read it
+        return file
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror})") from error
 

@@ -86,6 +86,7 @@ def _word_bits(line: str) -> int:
     bits = 0
     for word in _WORD.findall(line.casefold()):
         start = word[:4].encode(errors="replace")
+        # Different words may set the same bit; the model learns how often that happens by chance.
         bits |= 1 << (crc32(start) % 64)
     return bits
 
@@ -124,9 +125,10 @@ def find_passages(source: NDArray[Any], target: NDArray[Any]) -> list[Passage]:
         model.learn(source_rows, target_rows)
         shifts = _likeliest_shifts(model)
     for passage in _passages(shifts):
-        rows = np.arange(passage.first, passage.first + passage.count)
-        if passage.shift == 0 or len(rows) < MIN_OWN_LINES:
+        if passage.shift == 0 or passage.count < MIN_OWN_LINES:
             continue
+        # The model of the whole corpus may be wrong for a passage of another kind.
+        rows = np.arange(passage.first, passage.first + passage.count)
         if _is_consistent(model, rows, passage.shift):
             shifts[rows] = 0
     return _passages(shifts)
@@ -230,8 +232,10 @@ class _PairModel:
             source, target = self.pairs(rows[:MAX_LEARNT_LINES], shift)
             # Blocks alternate, so both halves come from the whole text.
             is_learnt = source // BLOCK_LINES % 2 == 0
+            is_scored = ~is_learnt
             self.learn(source[is_learnt], target[is_learnt])
-            gains[shift] = float(self.score(source[~is_learnt], target[~is_learnt]).mean())
+            scores = self.score(source[is_scored], target[is_scored])
+            gains[shift] = float(scores.mean())
         return gains
 
     def score_lines(self, rows: LineNumbers, shift: int) -> Scores:
@@ -268,16 +272,20 @@ def _likeliest_shifts(model: _PairModel) -> LineNumbers:
     starts = np.arange(0, model.lines, BLOCK_LINES)
     scores = np.empty((len(STATES), len(starts)))
     for state, shift in enumerate(STATES):
-        scores[state] = np.add.reduceat(model.score_lines(rows, shift), starts)
+        line_scores = model.score_lines(rows, shift)
+        scores[state] = np.add.reduceat(line_scores, starts)  # the sum of each block
     states = _viterbi(scores, start=STATES.index(0))
     block_shifts = np.array(STATES)[states]
-    shifts = np.repeat(block_shifts, BLOCK_LINES)[: model.lines]  # the last block may be shorter
+    # The last block may be shorter.
+    shifts = np.repeat(block_shifts, BLOCK_LINES)[: model.lines]
     changed_blocks = np.flatnonzero(np.diff(block_shifts)) + 1
     for block in changed_blocks.tolist():
-        before, after = block_shifts[block - 1], block_shifts[block]
+        before = block_shifts[block - 1]
+        after = block_shifts[block]
         edge = block * BLOCK_LINES
         line = _find_change(model, edge, before, after)
-        shifts[line:edge] = after  # one of these two slices is empty
+        # One of these two slices is empty.
+        shifts[line:edge] = after
         shifts[edge:line] = before
     return shifts
 
@@ -287,7 +295,9 @@ def _find_change(model: _PairModel, edge: int, before: int, after: int) -> int:
     first = max(0, edge - 2 * BLOCK_LINES)
     end = min(edge + 2 * BLOCK_LINES, model.lines)
     near = np.arange(first, end)
-    gain = model.score_lines(near, before) - model.score_lines(near, after)
+    score_before = model.score_lines(near, before)
+    score_after = model.score_lines(near, after)
+    gain = score_before - score_after
     # Place i of the sums is what `before` gains if it holds for the first i lines.
     gain_of_first = np.append(0, gain.cumsum())
     return first + int(gain_of_first.argmax())

@@ -27,13 +27,16 @@ def check_readable(corpus: Corpus, key: Key) -> None:
     Raises:
         SettingError: a file is missing, unreadable or empty, or the sides are not parallel.
     """
-    for side in ("source", "target", "table"):
-        with blame_setting((*key, side)):
-            for path in listed_paths(getattr(corpus, side, None) or []):
+    for name in ("source", "target", "table"):  # a corpus has some of these settings
+        paths = getattr(corpus, name, None) or []
+        with blame_setting((*key, name)):
+            for path in listed_paths(paths):
                 existing_file(path)
     with blame_setting(key):
-        next(read_pairs(corpus))
+        next(read_pairs(corpus))  # fails if the corpus is empty
         if isinstance(corpus, TextCorpus):
-            for paths in zip(listed_paths(corpus.source), listed_paths(corpus.target), strict=True):
-                if count_lines(paths[0]) != count_lines(paths[1]):
-                    raise UnequalSidesError(paths)
+            sources = listed_paths(corpus.source)
+            targets = listed_paths(corpus.target)
+            for source, target in zip(sources, targets, strict=True):
+                if count_lines(source) != count_lines(target):
+                    raise UnequalSidesError((source, target))

@@ -187,12 +187,13 @@ def _has_loop(units: list[str]) -> bool:
         return False
     longest = min(len(units) // 3, MAX_LOOP)
     for length in range(1, longest + 1):
-        # A phrase occurs three times where 2 * length units in a row equal the unit `length` later.
+        # "a b a b a b": where a phrase of 2 units occurs three times, the first 4 units equal the
+        # units that stand 2 places after them.
         needed = max(2 * length, 3)
-        run = 0
-        for unit, later in zip(units, units[length:], strict=False):
-            run = run + 1 if unit == later else 0
-            if run == needed:
+        equal_in_a_row = 0
+        for unit, later_unit in zip(units, units[length:], strict=False):
+            equal_in_a_row = equal_in_a_row + 1 if unit == later_unit else 0
+            if equal_in_a_row == needed:
                 return True
     return False
 

@@ -157,9 +157,13 @@ def _beginning_of(pair: Pair) -> Pair:
     if longest <= MAX_SAMPLED_CHARACTERS:
         return pair
     factor = MAX_SAMPLED_CHARACTERS / longest
-    source = pair.source[: math.ceil(factor * len(pair.source))]
-    target = pair.target[: math.ceil(factor * len(pair.target))]
-    return pair._replace(source=source, target=target)
+    # Rounded up, so that no side becomes blank.
+    source_length = math.ceil(factor * len(pair.source))
+    target_length = math.ceil(factor * len(pair.target))
+    return pair._replace(
+        source=pair.source[:source_length],
+        target=pair.target[:target_length],
+    )
 
 
 def _side_statistics(lines: list[str], declared: str | None) -> SideStatistics:

@@ -46,7 +46,7 @@ def check(
     """
     reports = {name: check_part(name, corpora, languages) for name in corpora}
     records = {name: _record(report) for name, report in reports.items()}
-    lines = _lines(reports, settings or BatchingSettings())
+    lines = _lines(reports, settings or BatchingSettings())  # made only if they are shown
     show(records, lambda _: lines, as_json=as_json)
     failed: list[str] = []
     for name, report in reports.items():

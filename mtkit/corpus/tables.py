@@ -163,12 +163,11 @@ def _find_layout(path: str, columns: Columns, rows: SampleRows) -> _Layout:
 
 def _number_of(column: str | int, path: str, names: list[str]) -> int:
     """Return the number of a column; `names`: the cells of the first row."""
-    if isinstance(column, int):
-        if column < 0:
-            raise _no_column(f"{path}:1", column, [*names, "or numbers from 0"])
-        return column
-    if column not in names:
+    exists = column >= 0 if isinstance(column, int) else column in names
+    if not exists:
         raise _no_column(f"{path}:1", column, [*names, "or numbers from 0"])
+    if isinstance(column, int):
+        return column
     if names.count(column) > 1:
         raise UserError(f"{path}:1: several columns are named {column!r}; give their numbers")
     return names.index(column)

@@ -94,4 +94,5 @@ def is_presplit(text: str) -> bool:
     mtkit splits text itself, and puts it together again. If it learns from split text, it writes
     such text.
     """
-    return any(it.search(text) for it in (_SUBWORD_MARKS, _TOKENISED, _SHORT_WORDS))
+    patterns = (_SUBWORD_MARKS, _TOKENISED, _SHORT_WORDS)
+    return any(pattern.search(text) for pattern in patterns)

@@ -35,14 +35,18 @@ class Tokenizer:
         """
         self.models = {path.name: model for path, model in models.items()}
         sides = [_open(path, model) for path, model in models.items()]
-        (self._source, sources), (self._target, targets) = sides[0], sides[-1]
-        self.vocabularies = sources, targets
+        self._source, source_subwords = sides[0]
+        self._target, target_subwords = sides[-1]  # the same, if there is only one model
+        self.vocabularies = source_subwords, target_subwords
         """The source and target subwords, by id."""
-        self.source_vocab, self.target_vocab = len(sources), len(targets)
+        self.source_vocab = len(source_subwords)
+        self.target_vocab = len(target_subwords)
+        self._bytes: dict[int, int] = {}
+        """The byte of each target id that stands for one; its subword is like <0x0A>."""
         are_bytes = self._target.is_byte(list(range(self.target_vocab)))
-        self._bytes = {
-            i: int(targets[i][1:-1], 16) for i, is_byte in enumerate(are_bytes) if is_byte
-        }
+        for i, subword in enumerate(target_subwords):
+            if are_bytes[i]:
+                self._bytes[i] = int(subword.strip("<>"), base=16)
         self._spellings = _Spellings(self.can_spell)
 
     @classmethod
@@ -92,35 +96,40 @@ class Tokenizer:
 
     def _text_places(self, ids: list[int]) -> list[int]:
         """Return the indices of ids that are text: no special symbols, no incomplete characters."""
-        places = [place for place, i in enumerate(ids) if i > EOS]
+        places = [place for place, i in enumerate(ids) if i > EOS]  # special symbols come first
         if self._bytes.keys().isdisjoint(ids):
             return places
-        # "a" stands for every other subword; bytes that form no character decode to surrogates.
-        raw, errors = bytes(self._bytes.get(ids[it], ord("a")) for it in places), "surrogateescape"
-        is_whole = [
-            not "\ud800" <= character <= "\udfff"
-            for character in raw.decode(errors=errors)
-            for _ in character.encode(errors=errors)
-        ]
+        # A byte for each place; "a" stands for every other subword, and so ends a character.
+        raw = bytes(self._bytes.get(ids[place], ord("a")) for place in places)
+        # A byte that belongs to no character decodes to a lone surrogate.
+        is_whole: list[bool] = []
+        for character in raw.decode(errors="surrogateescape"):
+            size = len(character.encode(errors="surrogateescape"))
+            is_surrogate = "\ud800" <= character <= "\udfff"
+            is_whole += [not is_surrogate] * size
         return list(compress(places, is_whole))
 
     def source_offsets(self, line: str) -> list[int]:
         """Return for each subword of `line` the offset of its last character."""
         spelled = [self._spellings[ord(character)] for character in line]
+        # For each character of the spelling, the offset of the character that it spells.
+        origins: list[int] = []
+        for offset, spelling in enumerate(spelled):
+            origins += [offset] * len(spelling)
         mapping = self._source.encode("".join(spelled), return_type="offset_mapping")
-        places = [place for place, spelling in enumerate(spelled) for _ in spelling]
         # If a character is several byte subwords, only the last of them has its span.
-        return [places[max(begin, end - 1)] for begin, end in mapping["offsets"]]
+        return [origins[max(begin, end - 1)] for begin, end in mapping["offsets"]]
 
     def target_offsets(self, ids: list[int]) -> list[int]:
         """Return for each id the offset of its last character, else of the last one before it."""
         places = self._text_places(ids)
-        mapping = self._target.decode(
-            [ids[place] for place in places], return_type="offset_mapping"
-        )
-        spans, offsets, end = dict(zip(places, mapping["offsets"], strict=True)), [], 0
+        text_ids = [ids[place] for place in places]
+        mapping = self._target.decode(text_ids, return_type="offset_mapping")
+        spans = dict(zip(places, mapping["offsets"], strict=True))
+        offsets: list[int] = []
+        end = 0
         for place in range(len(ids)):
-            begin, end = spans.get(place, (end, end))
+            begin, end = spans.get(place, (end, end))  # an id without text has an empty span
             offsets.append(max(begin, end - 1))
         return offsets
 
@@ -196,11 +205,13 @@ def _encode(processor: SentencePieceProcessor, lines: list[str], threads: int) -
 
 
 def _open(path: Path, model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
+    """Open a SentencePiece model; raise UserError if its special symbols have other ids."""
     processor, pieces = open_processor(path, model)
     ids = (processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id())
-    if ids != (PAD, UNK, BOS, EOS):
+    expected_ids = (PAD, UNK, BOS, EOS)
+    if ids != expected_ids:
         raise UserError(
-            f"{path}: ids of pad, unk, bos and eos are {ids}, but must be {(PAD, UNK, BOS, EOS)}; "
+            f"{path}: ids of pad, unk, bos and eos are {ids}, but must be {expected_ids}; "
             "train a tokenizer with mtkit"
         )
     return processor, pieces

@@ -23,19 +23,36 @@ def adopt_model(path: Path) -> bytes:
         UserError: the file cannot be read, or is not a SentencePiece model.
     """
     model = parse_model(path)
-    trainer, kinds = model.trainer_spec, model.SentencePiece
-    replaced = {*SPECIAL_PIECES.values(), trainer.pad_piece, trainer.bos_piece, trainer.eos_piece}
-    others = [
-        piece
-        for piece in model.pieces
-        if piece.type != kinds.UNKNOWN
-        and not (piece.type == kinds.CONTROL and piece.piece in replaced)
-    ]
-    if (rule := model.normalizer_spec.name) != "identity":
-        warn(f"{path} rewrites text ({rule or 'by its own rules'}), and so will translations be")
-    if taken := {piece.piece for piece in others} & {*SPECIAL_PIECES.values()}:
-        raise UserError(f"{path} uses {min(taken)} for text, but mtkit for a special symbol")
-    return with_pieces(model, [*special_pieces(model), *others])
+    rule = model.normalizer_spec.name
+    if rule != "identity":
+        warn(
+            f"{path} normalises text ({rule or 'by its own rules'}); translations will be "
+            "normalised the same way"
+        )
+    subwords = _subwords(model)
+    reserved = set(SPECIAL_PIECES.values())
+    taken = reserved.intersection(subword.piece for subword in subwords)
+    if taken:
+        raise UserError(
+            f"{path} defines {min(taken)} as an ordinary subword, but mtkit reserves it as a "
+            "special symbol"
+        )
+    return with_pieces(model, special_pieces(model) + subwords)
+
+
+def _subwords(model: Any) -> list[Any]:
+    """Return the pieces of a model without its special symbols, in their order."""
+    kinds = model.SentencePiece
+    trainer = model.trainer_spec
+    special_names = {trainer.pad_piece, trainer.bos_piece, trainer.eos_piece}
+    special_names.update(SPECIAL_PIECES.values())
+    subwords: list[Any] = []
+    for piece in model.pieces:
+        # Other control symbols, such as <2de>, stay; so does text that has a special name.
+        is_special = piece.type == kinds.CONTROL and piece.piece in special_names
+        if piece.type != kinds.UNKNOWN and not is_special:
+            subwords.append(piece)
+    return subwords
 
 
 def parse_model(path: Path) -> Any:
@@ -54,10 +71,11 @@ def parse_model(path: Path) -> Any:
 def special_pieces(model: Any) -> list[Any]:
     """Return the special symbols of mtkit in the order of their ids, as pieces of a model."""
     kinds = model.SentencePiece
-    return [
-        kinds(piece=piece, type=kinds.UNKNOWN if i == UNK else kinds.CONTROL)
-        for i, piece in sorted(SPECIAL_PIECES.items())
-    ]
+    pieces: list[Any] = []
+    for symbol in sorted(SPECIAL_PIECES):
+        kind = kinds.UNKNOWN if symbol == UNK else kinds.CONTROL
+        pieces.append(kinds(piece=SPECIAL_PIECES[symbol], type=kind))
+    return pieces
 
 
 def with_pieces(model: Any, pieces: Iterable[Any]) -> bytes:
@@ -67,7 +85,9 @@ def with_pieces(model: Any, pieces: Iterable[Any]) -> bytes:
     del new.pieces[:]
     new.pieces.extend(pieces)
     new.trainer_spec.vocab_size = len(new.pieces)
-    for name, i in {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS}.items():
-        setattr(new.trainer_spec, f"{name}_id", i)
-        setattr(new.trainer_spec, f"{name}_piece", SPECIAL_PIECES[i])
+    symbols = {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS}
+    for name, symbol in symbols.items():
+        setattr(new.trainer_spec, f"{name}_id", symbol)
+        setattr(new.trainer_spec, f"{name}_piece", SPECIAL_PIECES[symbol])
+    # The file has a hash, so the same model must always give the same bytes.
     return bytes(new.SerializeToString(deterministic=True))

@@ -7,8 +7,7 @@ settings and seed give the same bytes, on any number of cores.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -57,53 +56,78 @@ def train_tokenizer(config: Config) -> Artifact:
         UserError: a model or the corpus cannot be read, or does not fit `tokenizer.vocab_size`.
     """
     check_all_readable(config.data, "train", "valid")
-    path, model = Path(config.run) / "tokenizer", find_origin(config)
-    inputs = {"model": model.identity} if model else _hash_inputs(config)
-    stage = Stage("tokenizer", path, tokenizer_recipe(config), inputs)
-    return stage.ensure(config, partial(_fill, config=config, model=model))
+    model = find_origin(config)
+    stage = Stage(
+        kind="tokenizer",
+        path=Path(config.run) / "tokenizer",
+        recipe=tokenizer_recipe(config),
+        inputs={"model": model.identity} if model else _hash_inputs(config),
+    )
+    return stage.ensure(config, lambda draft: _fill(draft, config, model))
 
 
 def _hash_inputs(config: Config) -> dict[str, str]:
     """Return the hashes of the existing models, else of the training corpus."""
-    if not (paths := listed_paths(config.tokenizer.model or [])):
+    paths = listed_paths(config.tokenizer.model or [])
+    if not paths:
         return hash_corpora(config.data.train, "data.train")
     with blame_setting(("tokenizer", "model")):
-        return {"tokenizer.model": sha256_of([hash_file(existing_file(it)) for it in paths])}
+        hashes = [hash_file(existing_file(path)) for path in paths]
+    return {"tokenizer.model": sha256_of(hashes)}
 
 
 def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
+    """Write the SentencePiece models, and say where they come from."""
     if model:
         Tokenizer.load(model).copy_to(draft.folder)
         say(f"tokenizer: copied from {model.path}")
         return
     settings = config.tokenizer
-    names = [JOINT_MODEL] if settings.joint else [SOURCE_MODEL, TARGET_MODEL]
-    if paths := listed_paths(settings.model or []):
-        models = dict(zip(names, map(adopt_model, map(Path, paths)), strict=True))
+    paths = listed_paths(settings.model or [])
+    if paths:
+        models = _adopt_models(paths)
         origin = f"from {' and '.join(paths)}"
     else:
         sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
-        draft.report["lines_per_side"] = len(sample)
-        sides: list[Iterable[str]] = [chain.from_iterable(sample)]
-        if not settings.joint:
-            sides = [(source for source, _ in sample), (target for _, target in sample)]
-        models = {
-            name: train_model(lines, settings, name)
-            for name, lines in zip(names, sides, strict=True)
-        }
+        models = _train_models(sample, settings)
         origin = f"learned from {plural(len(sample), 'pair')}"
-    sizes = [f"{_write(draft, name, model):,}" for name, model in models.items()]
+        draft.report["lines_per_side"] = len(sample)
+    sizes: list[str] = []
+    for name, content in models.items():
+        vocabulary_size = _write(draft.folder / name, content)
+        draft.report[name] = vocabulary_size
+        sizes.append(f"{vocabulary_size:,}")
     say(f"tokenizer: {' and '.join(sizes)} subwords {origin}")
 
 
-def _write(draft: Draft, name: str, model: bytes) -> int:
+def _adopt_models(paths: list[str]) -> dict[str, bytes]:
+    """Return existing models, one for both sides or one for each side, by their new file names."""
+    if len(paths) == 1:
+        return {JOINT_MODEL: adopt_model(Path(paths[0]))}
+    source, target = paths
+    return {SOURCE_MODEL: adopt_model(Path(source)), TARGET_MODEL: adopt_model(Path(target))}
+
+
+def _train_models(sample: list[tuple[str, str]], settings: TokenizerSettings) -> dict[str, bytes]:
+    """Train one model on both sides, or one on each side; return them by their file names."""
+    if settings.joint:
+        # Source, target, source, target: the order of the lines matters for the bits.
+        lines = chain.from_iterable(sample)
+        return {JOINT_MODEL: train_model(lines, settings, JOINT_MODEL)}
+    sources = (source for source, _ in sample)
+    targets = (target for _, target in sample)
+    return {
+        SOURCE_MODEL: train_model(sources, settings, SOURCE_MODEL),
+        TARGET_MODEL: train_model(targets, settings, TARGET_MODEL),
+    }
+
+
+def _write(path: Path, model: bytes) -> int:
     """Write a model, and its vocabulary as text (a line per id); return the vocabulary size."""
-    path = draft.folder / name
     path.write_bytes(model)
     processor, pieces = open_processor(path, model)
-    rows = (f"{piece}\t{processor.get_score(i):g}\n" for i, piece in enumerate(pieces))
+    rows = [f"{piece}\t{processor.get_score(i):g}\n" for i, piece in enumerate(pieces)]
     path.with_suffix(".vocab").write_text("".join(rows), encoding="utf-8")
-    draft.report[name] = len(pieces)
     return len(pieces)
 
 
@@ -112,46 +136,58 @@ def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str,
     random = Random(seed)
     sample: list[tuple[str, str]] = []
     characters = 0
-    with progress("reading", unit="pairs") as shown:
+    with progress("reading", unit="pairs") as bar:
         for chunk in chunks(pairs):
-            for seen, pair in enumerate(chunk, shown.count):
+            for seen, pair in enumerate(chunk, bar.count):
                 place = seen if seen < size else random.randrange(seen + 1)
                 if place < size:
-                    replaced = sample[place : place + 1]
-                    sample[place : place + 1] = [(pair.tagged, pair.target)]
-                    characters += _count_characters([sample[place]]) - _count_characters(replaced)
+                    drawn = (pair.tagged, pair.target)
+                    characters += _count_characters(drawn)
+                    if place < len(sample):
+                        characters -= _count_characters(sample[place])
+                        sample[place] = drawn
+                    else:
+                        sample.append(drawn)
+                # Too long for memory: from here on, the sample has fewer pairs.
                 while characters > MAX_SAMPLE_CHARACTERS:
-                    characters -= _count_characters([sample.pop(random.randrange(len(sample)))])
+                    removed = sample.pop(random.randrange(len(sample)))
+                    characters -= _count_characters(removed)
                     size = len(sample)
-            shown.advance(len(chunk))
+            bar.advance(len(chunk))
     return sample
 
 
-def _count_characters(pairs: list[tuple[str, str]]) -> int:
-    return sum(len(source) + len(target) for source, target in pairs)
+def _count_characters(pair: tuple[str, str]) -> int:
+    source, target = pair
+    return len(source) + len(target)
+
+
+def _split_long_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines in pieces of at most MAX_LINE_CHARACTERS; a blank line yields none."""
+    for line in lines:
+        for start in range(0, len(line), MAX_LINE_CHARACTERS):
+            yield line[start : start + MAX_LINE_CHARACTERS]
 
 
 def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) -> bytes:
     """Train a SentencePiece model, and return it serialised; `name` is its file name."""
-    size = MAX_LINE_CHARACTERS
-    pieces = (line[i : i + size] for line in lines for i in range(0, len(line), size))
     model = BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=pieces,
+            sentence_iterator=_split_long_lines(lines),
             model_writer=model,
             model_type=settings.type,
             vocab_size=settings.vocab_size,
             normalization_rule_name=settings.normalization,
             byte_fallback=settings.byte_fallback,
             character_coverage=settings.character_coverage,
-            max_sentence_length=4 * size,  # in bytes
+            max_sentence_length=4 * MAX_LINE_CHARACTERS,  # in bytes; a character takes up to 4
             num_threads=SPM_THREADS,
             pad_id=PAD,
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
-            minloglevel=3,
+            minloglevel=3,  # errors come as exceptions
         )
     except RuntimeError as error:
         raise _translate_error(str(error), settings, name) from error
@@ -160,17 +196,27 @@ def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) ->
 
 def _translate_error(message: str, settings: TokenizerSettings, name: str) -> MtkitError:
     """Return an error that explains SentencePiece's message, and names the setting to change."""
-    too = f"tokenizer.vocab_size: {settings.vocab_size} is too"
-    side = {SOURCE_MODEL: " of the source side", TARGET_MODEL: " of the target side"}.get(name, "")
-    if largest := re.search(r"Vocabulary size too high .* value <= (\d+)", message):
-        message = f"{too} large for the text{side}; lower it to at most {largest[1]}"
-        return VocabularyTooLarge(int(largest[1]), message)
-    if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+    side = ""
+    if name == SOURCE_MODEL:
+        side = " of the source side"
+    elif name == TARGET_MODEL:
+        side = " of the target side"
+    setting = f"tokenizer.vocab_size: {settings.vocab_size}"
+
+    largest = re.search(r"Vocabulary size too high .* value <= (\d+)", message)
+    if largest:
+        return VocabularyTooLarge(
+            int(largest[1]),
+            f"{setting} is too large for the text{side}; lower it to at most {largest[1]}",
+        )
+    smallest = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
+    if smallest:
         return UserError(
-            f"{too} small to hold every character{side}; raise it to at least {smallest[1]}"
+            f"{setting} is too small to hold every character{side}; raise it to at least "
+            f"{smallest[1]}"
         )
     if "char_model_trainer" in message and settings.byte_fallback:
-        return UserError(f"{too} small; byte_fallback alone needs 260")
+        return UserError(f"{setting} is too small; byte_fallback alone needs 260")
     if "sentences_.empty()" in message or "all_chars_count" in message:
         return UserError(f"data.train has no text{side} to train a tokenizer on")
     return MtkitError(f"{name}: SentencePiece failed ({message})")

@@ -144,7 +144,7 @@ def test_fractional_weights_hold_on_average() -> None:
 def test_a_pair_over_the_budget_is_an_error() -> None:
     lengths = np.array([[3, 4], [63, 2]])
     assert len(plan_epoch(lengths, max_tokens=64, seed=1, epoch=0)) == 2
-    with pytest.raises(UserError, match=r"batching\.max_tokens: 63 .* \(64 with"):
+    with pytest.raises(UserError, match=r"batching\.max_tokens: 63 .* \(64 subwords with"):
         plan_epoch(lengths, max_tokens=63, seed=1, epoch=0)
 
 

@@ -99,7 +99,7 @@ def test_a_damaged_store_is_an_error(tmp_path: Path) -> None:
     store_of(tmp_path, [[([4], [5])]], 8000)
     with (tmp_path / "train.uint16").open("ab") as file:
         file.write(b"xx")
-    with pytest.raises(UserError, match="do not fit"):
+    with pytest.raises(UserError, match=r"train\.uint16 has 3 ids, but should have 2"):
         Store.open(paths_in(tmp_path), "train")
     with pytest.raises(UserError, match="'valid' is missing"):
         Store.open(paths_in(tmp_path), "valid")
