@@ -20,6 +20,10 @@ A process that was started without a launcher has this value.
 """
 
 
+MAX_DIGITS = 6
+"""Largest length of such a value; no cluster starts a million processes."""
+
+
 def available_cpus() -> set[int]:
     """Return the numbers of the CPUs (hardware threads) that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
@@ -85,7 +89,8 @@ def launcher_variable(name: str) -> int:
     text = os.environ.get(name, "")
     if not text:
         return smallest
-    if text.isdecimal() and int(text) >= smallest:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
+    if is_number and int(text) >= smallest:
         return int(text)
     meaning = "number of processes" if smallest else "rank of a process"
     raise UserError(

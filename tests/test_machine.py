@@ -41,7 +41,7 @@ def test_a_process_without_a_launcher_is_the_only_one(monkeypatch: pytest.Monkey
         assert machine.launcher_variable(name) == 3
 
 
-@pytest.mark.parametrize("value", ["abc", "-1", "1.5", "2(x3)"])
+@pytest.mark.parametrize("value", ["abc", "-1", "1.5", "2(x3)", "٣", "99999999999999999999"])
 @pytest.mark.parametrize("name", ["WORLD_SIZE", "SLURM_NTASKS", "RANK", "LOCAL_RANK"])
 def test_a_variable_of_a_launcher_that_is_no_number_is_named(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch

@@ -102,21 +102,14 @@ def tokenizer_recipe(config: Config) -> Recipe:
     """Return the settings that a tokenizer depends on, besides its corpus or original model."""
     if config.training.init_from is not None:
         return Recipe({"training.init_from": "a model"})
-    sections = {
-        "training.init_from": None,
-        "seed": config.seed,
-        "tokenizer": config.tokenizer,
-    }
+    sections = {"training.init_from": None, "seed": config.seed, "tokenizer": config.tokenizer}
     return Recipe(sections)
 
 
 def batches_recipe(config: Config) -> Recipe:
     """Return the settings that batches depend on, besides the text and the tokenizer."""
     weights = [corpus.weight for corpus in config.data.corpora("train").values()]
-    sections = {
-        "batching": config.batching,
-        "data": {"train": {"weight": weights}},
-    }
+    sections = {"batching": config.batching, "data": {"train": {"weight": weights}}}
     return Recipe(sections, ignored=frozenset({Scope.EXECUTION, Scope.TRAINING}))
 
 

@@ -12,7 +12,7 @@ at any moment. The next process then finds the old artifact, the new one or none
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,15 @@ from mtkit.report import warn
 
 DRAFT = ".draft"
 """A file in every draft, which shows that mtkit created the folder."""
+TYPICAL_FILES: Mapping[Kind, Sequence[str]] = {
+    "tokenizer": ("spm.model", "spm.source.model"),
+    "batches": ("train.lengths",),
+    "checkpoint": ("optimizer.safetensors",),
+    "model": ("model.safetensors",),
+    "test": ("hypotheses.txt",),
+    "export": ("model.bin", "model.safetensors"),
+}
+"""For each kind of artifact, files of which it has one: a damaged one is recognised by them."""
 
 
 @contextmanager
@@ -83,7 +92,7 @@ def refuse_foreign_folder(path: Path, kind: Kind) -> None:
     """
     if not _is_vacant(path):
         is_folder = path.is_dir() and not path.is_symlink()
-        if not is_folder or _belongs_to_others(path / MANIFEST, kind):
+        if not is_folder or _belongs_to_others(path, kind):
             raise foreign_file_error(path)
     draft = temporary_path(path)
     if not (_is_vacant(draft) or _is_draft(draft) or _is_artifact(draft)):
@@ -105,10 +114,9 @@ def refuse_existing(output: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete the files of an artifact, and its folder unless the user has put files there.
+    """Delete the files of an artifact. Its folder is renamed if the user has put files there.
 
-    A folder with a damaged manifest is renamed instead, because nobody can tell whose its files
-    are.
+    A folder with a damaged manifest is renamed, too, because nobody can tell whose its files are.
     """
     _recover(path)
     if not os.path.lexists(path):
@@ -117,21 +125,26 @@ def remove(path: Path) -> None:
     if listed is None:
         _set_aside(path)
         return
-    if _files_of_user(path, listed):
-        _delete_listed(path, listed)
-        return
     # Renamed first, so that a killed process never leaves half an artifact.
-    deleted = temporary_path(path)
-    path.rename(deleted)
-    _delete_listed(deleted, listed)
+    renamed = temporary_path(path)
+    if _files_of_user(path, listed):
+        renamed = _free_path(path, "kept")  # so that training can save this step again
+    path.rename(renamed)
+    _delete_listed(renamed, listed)
 
 
 def recover_all(folder: Path, names: str) -> None:
-    """Finish or undo what killed processes have begun; `names`: pattern of the artifacts."""
+    """Finish or undo what killed processes have begun; `names`: pattern of the artifacts.
+
+    Raises:
+        UserError: something that mtkit has not written is named like a leftover.
+    """
     for suffix in (".partial", ".old"):
         for leftover in folder.glob(f".{names}{suffix}"):
             name = leftover.name.removeprefix(".").removesuffix(suffix)
             _recover(folder / name)
+            if os.path.lexists(leftover):
+                raise foreign_file_error(leftover)
 
 
 def _finish_files(draft: Path) -> dict[str, Any]:
@@ -157,7 +170,7 @@ def _replace(path: Path, draft: Path) -> None:
         if listed is None:
             _set_aside(path)
         else:
-            _refuse_equal_names(path, draft, listed)
+            _check_movable(path, draft, listed)
     (draft / DRAFT).unlink()  # from here on, the draft is an artifact
     old = _old_path(path)
     if os.path.lexists(path):
@@ -168,13 +181,15 @@ def _replace(path: Path, draft: Path) -> None:
         _discard(old, successor=path)
 
 
-def _refuse_equal_names(path: Path, draft: Path, listed: frozenset[str]) -> None:
-    """Raise UserError if a file of the user has the name of a file in the draft."""
+def _check_movable(path: Path, draft: Path, listed: frozenset[str]) -> None:
+    """Raise UserError if a file or folder of the user cannot move from `path` to the draft."""
     for name in _files_of_user(path, listed):
-        if (draft / name).exists():
-            raise UserError(
-                f"{path / name} was not written by mtkit, which would replace it; move it"
-            )
+        file = path / name
+        if os.path.lexists(draft / name):
+            raise UserError(f"{file} was not written by mtkit, which would replace it; move it")
+        # Moving a folder changes its entry "..".
+        if file.is_dir() and not file.is_symlink() and not os.access(file, os.W_OK):
+            raise UserError(f"{file} is write-protected, so it cannot move to the new {path}")
 
 
 def _recover(path: Path) -> None:
@@ -218,14 +233,14 @@ def _delete_draft(draft: Path) -> None:
 
 def _delete_listed(folder: Path, listed: frozenset[str]) -> None:
     """Delete the listed files, the manifest last; then delete the folder if it is empty."""
-    kept = {MANIFEST, *_files_of_user(folder, listed)}
     # The names come from the folder: a forged manifest may list files outside of it.
     for file in folder.iterdir():
-        if file.name not in kept:
+        is_folder = file.is_dir() and not file.is_symlink()
+        if file.name in listed and file.name != MANIFEST and not is_folder:
             file.unlink()
     # Until here, a process that is killed leaves a folder that `listed_files` recognises.
     (folder / MANIFEST).unlink(missing_ok=True)
-    if kept == {MANIFEST}:
+    if _is_empty_folder(folder):
         folder.rmdir()
 
 
@@ -244,26 +259,32 @@ def _set_aside(path: Path) -> None:
     if _is_empty_folder(path):
         path.rmdir()
         return
-    number = 1
-    while os.path.lexists(_damaged_path(path, number)):
-        number += 1
-    new_path = _damaged_path(path, number)
+    new_path = _free_path(path, "damaged")
     path.rename(new_path)
-    warn(f"{path / MANIFEST} is damaged; the folder is now {new_path}, and can be deleted")
+    warn(f"{path / MANIFEST} is damaged; the folder is now {new_path}")
 
 
-def _damaged_path(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.name}.damaged-{number}")
+def _free_path(path: Path, name: str) -> Path:
+    """Return a path next to `path` at which nothing is, such as PATH.damaged-1."""
+    number = 1
+    while True:
+        candidate = path.with_name(f"{path.name}.{name}-{number}")
+        if not os.path.lexists(candidate):
+            return candidate
+        number += 1
 
 
-def _belongs_to_others(manifest: Path, kind: Kind) -> bool:
-    """Return whether a manifest is missing, or is that of another program or kind of artifact."""
+def _belongs_to_others(folder: Path, kind: Kind) -> bool:
+    """Return whether a folder has no manifest, or that of another program or kind of artifact.
+
+    If the manifest cannot be read, a file that every artifact of this kind has decides.
+    """
     try:
-        content = read_json(manifest)
+        content = read_json(folder / MANIFEST)
     except FileNotFoundError:
         return True
     except (OSError, UserError):  # damaged
-        return False
+        return not any((folder / name).is_file() for name in TYPICAL_FILES.get(kind, ()))
     return not isinstance(content, dict) or content.get("kind") != kind
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -28,8 +28,10 @@ if TYPE_CHECKING:  # translation reads no settings of training
 SETTINGS, METRICS_FILE = "config.yaml", "metrics.jsonl"
 SETTINGS_HEADER = "# All settings of this run, written by mtkit.\n"
 """The first line of RUN/config.yaml, which shows that mtkit may replace the file."""
-METRICS_START = '{"kind": "'
-"""The first characters of RUN/metrics.jsonl, for the same purpose."""
+SAVED_SECTIONS = ("data", "tokenizer", "batching", "model", "training", "decoding")
+"""The sections of every RUN/config.yaml."""
+METRICS_STARTS = ('{"kind": "train", "step": ', '{"kind": "valid", "step": ')
+"""How RUN/metrics.jsonl can start, for the same purpose as SETTINGS_HEADER."""
 LOCK, OWNER = ".mtkit-lock", ".mtkit-owner"
 CHECKPOINTS, INDEX = "checkpoints", "checkpoints.json"
 CHECKPOINT_NAMES = "step-*"
@@ -67,21 +69,41 @@ def refuse_foreign_files(run: Path) -> None:
     """
     for kind in STAGE_KINDS:
         refuse_foreign_folder(run / kind, kind)
-    if not _starts_with(run / SETTINGS, SETTINGS_HEADER):
+    if not _is_saved_config(run):
         raise foreign_file_error(run / SETTINGS)
-    if not _starts_with(run / METRICS_FILE, METRICS_START):
+    if not _starts_with(run / METRICS_FILE, METRICS_STARTS):
         raise foreign_file_error(run / METRICS_FILE)
     checkpoints = run / CHECKPOINTS
     if os.path.lexists(checkpoints) and not checkpoints.is_dir():
         raise foreign_file_error(checkpoints)
+    for checkpoint in checkpoints.glob(CHECKPOINT_NAMES):
+        if _step_of(checkpoint) is not None:
+            refuse_foreign_folder(checkpoint, "checkpoint")
     index = checkpoints / INDEX
     # Next to checkpoints of mtkit, a damaged index is mtkit's, too.
     if not (_is_index(index) or checkpoint_steps(checkpoints)):
         raise foreign_file_error(index)
 
 
-def _starts_with(path: Path, start: str) -> bool:
-    """Return whether a file is missing, or is a plain file with this start.
+def _is_saved_config(run: Path) -> bool:
+    """Return whether RUN/config.yaml is missing, or was written by mtkit.
+
+    Versions before 0.1.0 wrote no header. Their configs have all sections and no comment, and stand
+    beside a tokenizer of mtkit.
+    """
+    path = run / SETTINGS
+    if _starts_with(path, [SETTINGS_HEADER]):
+        return True
+    if path.is_symlink() or not path.is_file() or kind_at(run / "tokenizer") != "tokenizer":
+        return False
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    has_comment = any(line.lstrip().startswith("#") for line in lines)
+    has_all_sections = all(f"{section}:" in lines for section in SAVED_SECTIONS)
+    return has_all_sections and not has_comment
+
+
+def _starts_with(path: Path, starts: Sequence[str]) -> bool:
+    """Return whether a file is missing, or is a plain file with one of these starts.
 
     A killed process may have written only a part of the start.
     """
@@ -89,10 +111,13 @@ def _starts_with(path: Path, start: str) -> bool:
         return True
     if path.is_symlink() or not path.is_file():
         return False
-    expected = start.encode()
-    with path.open("rb") as file:
-        found = file.read(len(expected))
-    return expected.startswith(found)
+    for start in starts:
+        expected = start.encode()
+        with path.open("rb") as file:
+            found = file.read(len(expected))
+        if expected.startswith(found):
+            return True
+    return False
 
 
 def _is_index(path: Path) -> bool:
@@ -200,13 +225,19 @@ def checkpoint_at(folder: Path, step: int) -> Path:
     return folder / f"step-{step:08d}"
 
 
+def _step_of(checkpoint: Path) -> int | None:
+    """Return the step in the name of a checkpoint; None for another name."""
+    step = checkpoint.name.removeprefix("step-")
+    return int(step) if step.isdecimal() else None
+
+
 def checkpoint_steps(folder: Path) -> list[int]:
     """Return the steps of the complete checkpoints in a folder, in ascending order."""
     steps: list[int] = []
     for manifest in folder.glob(f"{CHECKPOINT_NAMES}/{MANIFEST}"):
-        step = manifest.parent.name.removeprefix("step-")
-        if step.isdecimal():
-            steps.append(int(step))
+        step = _step_of(manifest.parent)
+        if step is not None:
+            steps.append(step)
     return sorted(steps)
 
 

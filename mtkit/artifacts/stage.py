@@ -82,11 +82,7 @@ class Stage:
         """Yield a draft that replaces the artifact when the block ends; the run must be locked."""
         report: dict[str, Any] = {}
         creation = create(
-            self.path,
-            self.kind,
-            settings=self.recipe.resolved(),
-            inputs=self.inputs,
-            report=report,
+            self.path, self.kind, settings=self.recipe.resolved(), inputs=self.inputs, report=report
         )
         with creation as folder:
             yield Draft(folder, report)
@@ -123,9 +119,7 @@ class Stage:
 
 
 def checkpoint_mismatch(
-    checkpoint: Path,
-    change: Change,
-    advice: str = "to train anew, choose another run directory",
+    checkpoint: Path, change: Change, advice: str = "to train anew, choose another run directory"
 ) -> UserError:
     """Return the error for a run that cannot resume because a setting or an input has changed.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -63,11 +64,16 @@ def open_atomically(path: Path) -> Iterator[TextIO]:
 
 
 def open_without_links(path: str, flags: int) -> int:
-    """Open a file for `open(opener=...)`; raise OSError if the path is a link.
+    """Open a plain file for `open(opener=...)`; raise OSError if it is a link, pipe or device.
 
-    Somebody else may have put a link there, if others can write to the folder.
+    Somebody else may have put one there, if others can write to the folder.
     """
-    return os.open(path, flags | os.O_NOFOLLOW, mode=0o666)
+    # Without O_NONBLOCK, opening a pipe would wait for a reader.
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, mode=0o666)
+    if not S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EEXIST, "it is no plain file", path)
+    return descriptor
 
 
 def keep_permissions(path: Path, new: Path) -> None:

@@ -148,7 +148,7 @@ def _opened(written: Path, path: Path) -> Iterator[BinaryIO]:
         if descriptor is not None:
             # A duplicate writes where the shell would: behind earlier lines of a log.
             file = os.fdopen(os.dup(descriptor), "wb")
-        elif is_stream(written):
+        elif written == path:  # a device or a pipe
             file = written.open("ab")
         else:
             file = open(written, "ab", opener=open_without_links)  # noqa: SIM115

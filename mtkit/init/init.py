@@ -24,7 +24,7 @@ from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.readable import check_readable
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import Languages
-from mtkit.decoding.output import check_output, open_output
+from mtkit.decoding.output import check_output, is_stream, open_output
 from mtkit.errors import UserError
 from mtkit.init.config_text import Setting, choose_settings, describe_rules, render
 from mtkit.init.facts import CorpusFacts, describe_corpus
@@ -170,6 +170,8 @@ def _check_paths(options: InitOptions) -> None:
 
 def _find_problem(path: Path, options: InitOptions) -> str | None:
     """Return why `path` cannot be written; None if it can."""
+    if is_stream(options.output):
+        return "is no file, but `mtkit init` writes a config and a folder next to it"
     corpora = [options.corpus, *options.existing.values()]
     inputs = [Path(os.path.realpath(file)) for corpus in corpora for file in paths_of(corpus)]
     folders_of_inputs = {folder for file in inputs for folder in file.parents}

@@ -143,6 +143,8 @@ def connect_processes(device: torch.device) -> Iterator[ProcessGroup]:
     if size == 1:
         yield SINGLE_PROCESS
         return
+    if rank >= size:
+        raise UserError(f"RANK is {rank}, but must be below WORLD_SIZE, which is {size}")
     backend = "nccl" if device.type == "cuda" else "gloo"
     if device.type == "cuda":
         torch.cuda.set_device(launcher_variable("LOCAL_RANK"))

@@ -10,8 +10,17 @@ import pytest
 
 from mtkit.artifacts.manifest import MANIFEST, open_artifact
 from mtkit.artifacts.replacement import create, remove
-from mtkit.artifacts.runs import CHECKPOINTS, INDEX, LATEST, METRICS_FILE, SETTINGS, locked
+from mtkit.artifacts.runs import (
+    CHECKPOINTS,
+    INDEX,
+    LATEST,
+    METRICS_FILE,
+    SETTINGS,
+    SETTINGS_HEADER,
+    locked,
+)
 from mtkit.config.settings import Config
+from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
 from mtkit.pipeline import run
 from mtkit.training.train import train
@@ -63,9 +72,22 @@ FOREIGN: dict[str, tuple[str, Callable[[Path], None]]] = {
         lambda path: write(path / MANIFEST, '{"name": "my web page"}'),
     ),
     "an artifact of another kind": ("model", make),
+    "an unreadable manifest of another program": (
+        "test",
+        lambda path: write(path / MANIFEST, "{ // my web page"),
+    ),
+    "a checkpoint": (f"{CHECKPOINTS}/step-00000010", lambda path: write(path / "notes.txt")),
+    "a checkpoint of another program": (
+        f"{CHECKPOINTS}/step-00000500",
+        lambda path: write(path / MANIFEST, '{"name": "other"}'),
+    ),
     "a config": (SETTINGS, lambda path: write(path, "run: .  # my comment\n")),
     "a link to a config": (SETTINGS, put_link),
     "metrics": (METRICS_FILE, lambda path: write(path, '{"step": 1, "loss": 0.5}\n')),
+    "metrics of another program": (
+        METRICS_FILE,
+        lambda path: write(path, '{"kind": "eval", "name": "my experiment"}\n'),
+    ),
     "an index": (f"{CHECKPOINTS}/{INDEX}", lambda path: write(path, "[]")),
     "a file of checkpoints": (CHECKPOINTS, write),
     "a folder that is named like a draft": (".model.partial", lambda path: write(path / "a")),
@@ -122,6 +144,43 @@ def test_a_file_of_the_user_is_never_replaced_by_a_new_file_of_its_name(tmp_path
     assert snapshot(tmp_path) == before
 
 
+def test_a_write_protected_folder_of_the_user_stops_before_anything_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tokenizer"
+    make(path)
+    write(path / "photos" / "a.png")
+    before = snapshot(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(UserError, match="photos is write-protected"):
+        make(path, "new")
+    assert snapshot(tmp_path) == before
+
+
+def test_a_config_that_an_earlier_version_has_saved_is_not_foreign(fresh: Fresh) -> None:
+    config = fresh("transformer", training={"steps": 2})
+    saved = Path(config.run, SETTINGS)
+    saved.write_text(dump_config(config))  # without the header
+    train(config)
+    assert saved.read_text() == SETTINGS_HEADER + dump_config(config)
+    saved.write_text("# mine\n" + dump_config(config))
+    with (
+        pytest.raises(UserError, match=r"config\.yaml was not written by mtkit"),
+        locked(saved.parent),
+    ):
+        pass
+
+
+def test_a_foreign_folder_that_is_named_like_a_draft_stops_training_before_it_begins(
+    fresh: Fresh,
+) -> None:
+    config = fresh("transformer", training={"steps": 2})
+    write(Path(config.run, CHECKPOINTS, ".step-00000002.partial", "a"))
+    with pytest.raises(UserError, match=r"step-00000002\.partial was not written by mtkit"):
+        train(config)
+    assert not Path(config.run, METRICS_FILE).exists()
+
+
 @pytest.mark.parametrize("text", ["", "{", '{"kind": "tokenizer"}'])
 def test_a_folder_whose_manifest_is_damaged_is_kept_under_another_name(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
@@ -140,12 +199,19 @@ def test_a_folder_whose_manifest_is_damaged_is_kept_under_another_name(
         remove(path)
 
 
-def test_a_folder_that_is_removed_stays_if_the_user_has_put_files_there(tmp_path: Path) -> None:
+def test_a_folder_that_is_removed_gets_another_name_if_the_user_has_put_files_there(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "tokenizer"
-    make(path)
-    write(path / "NOTES.txt")
-    remove(path)
-    assert snapshot(tmp_path) == {"tokenizer": "folder", "tokenizer/NOTES.txt": b"my only copy\n"}
+    for number in (1, 2):
+        make(path)
+        write(path / "NOTES.txt", f"note {number}")
+        remove(path)
+    make(path, "new")
+    assert content_of(path) == "new"
+    for number in (1, 2):
+        kept = tmp_path / f"tokenizer.kept-{number}"
+        assert snapshot(kept) == {"NOTES.txt": f"note {number}".encode()}
 
 
 def test_training_keeps_what_the_user_has_put_among_the_checkpoints(fresh: Fresh) -> None:
@@ -199,7 +265,7 @@ def test_a_link_that_cannot_be_set_leaves_nothing_behind(
 
 
 def test_a_run_of_mtkit_can_be_locked_again_after_any_interruption(tmp_path: Path) -> None:
-    starts = {SETTINGS: "# All settings of this run", METRICS_FILE: '{"kind": "tr'}
+    starts = {SETTINGS: SETTINGS_HEADER, METRICS_FILE: '{"kind": "tr'}
     for name, start in starts.items():
         for length in (0, 1, len(start)):
             (tmp_path / name).write_text(start[:length])

@@ -112,13 +112,7 @@ def test_a_row_that_is_not_certain_is_refused_with_its_line(content: str, line: 
 
 
 @pytest.mark.parametrize(
-    "header",
-    [
-        "en,de",
-        "EN-us,pt_BR",
-        "English (UK),German text",
-        "Source,Target",
-    ],
+    "header", ["en,de", "EN-us,pt_BR", "English (UK),German text", "Source,Target"]
 )
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
 def test_a_header_is_recognised_and_said_once(

@@ -128,3 +128,9 @@ def test_nothing_is_written_through_a_link_in_the_place_of_the_temporary_file(
     with pytest.raises(UserError, match="cannot be written"):
         write_to(tmp_path / "out")
     assert (tmp_path / "target").read_bytes() == b"old\n"
+
+
+def test_a_pipe_in_the_place_of_the_temporary_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".out.partial")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_to(tmp_path / "out")

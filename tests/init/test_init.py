@@ -257,6 +257,11 @@ def test_what_is_written_is_said_reproducible_and_disjoint(
     assert first == again
 
 
+def test_a_stream_cannot_be_the_config(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("init", "a.en", "a.ko", "-o", "/dev/stdout", "--force") == 2
+    assert "/dev/stdout is no file" in capsys.readouterr().err
+
+
 def test_the_corpus_is_read_twice(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readings = []
 

@@ -343,7 +343,7 @@ def test_a_validation_pair_over_max_tokens_is_refused_before_training(
     longer = replace(inputs.data, valid=Mock(spec=Store, lengths=np.array([[5, 300]])))
     loop = sys.modules["mtkit.training.train"]
     monkeypatch.setattr(loop, "open_inputs", lambda _: replace(inputs, data=longer))
-    with pytest.raises(UserError, match=r"max_tokens: 256 is less than the longest pair \(301"):
+    with pytest.raises(UserError, match=r"max_tokens: 256 is less than the longest sentence \(301"):
         train(config)
     assert not list(Path("run").glob("checkpoints/step-*"))
 
