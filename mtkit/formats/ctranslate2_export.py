@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from mtkit.decoding.engines.ctranslate2 import obstacle_in_model
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, read_models
 from mtkit.report import say
-from mtkit.scoring.metrics import score
+from mtkit.scoring.metrics import Score, score
 from mtkit.scoring.writing import Writing
 
 MAX_VALIDATION_LINES = 1000
@@ -40,7 +41,8 @@ def export_to_ctranslate2(
 
 
 def _export(opened: OpenedModel, output: Path | None, quantization: str | None) -> None:
-    if reason := obstacle_in_model(opened.config.model):
+    reason = obstacle_in_model(opened.config.model)
+    if reason:
         raise UserError(reason)
     if quantization in (None, "auto"):
         quantization = _choose_compute_type(opened)
@@ -52,27 +54,33 @@ def _export(opened: OpenedModel, output: Path | None, quantization: str | None) 
 
 
 def _choose_compute_type(opened: OpenedModel) -> str:
+    """Return "int8" if it hardly lowers the score of the validation text, else "float32"."""
     batches = batches_of(opened)
     if batches is None:
         say("exporting float32, because there is no validation text to test int8 on")
         return "float32"
-    sources, references = (
-        side[:MAX_VALIDATION_LINES] for side in (batches.valid_source, batches.valid_target)
-    )
-    language = config_of(opened.run).data.target_language
-    key = "bleu" if Writing.of(language, references).suits_bleu(references) else "chrf"
-    scores = {}
-    for name in ("int8", "float32"):
-        translator = load(opened.artifact.path, "cpu", engine="ctranslate2", compute_type=name)
-        texts = translator.translate(sources)
-        scores[name] = score(texts, references, language=language, keys=[key])[key]
-    int8, float32 = (it.value for it in scores.values())
-    chosen = "int8" if float32 - int8 <= MAX_INT8_BLEU_LOSS else "float32"
+    sources = batches.valid_source[:MAX_VALIDATION_LINES]
+    references = batches.valid_target[:MAX_VALIDATION_LINES]
+    int8 = _score(opened, "int8", sources, references)
+    float32 = _score(opened, "float32", sources, references)
+    chosen = "int8" if float32.value - int8.value <= MAX_INT8_BLEU_LOSS else "float32"
     say(
-        f"exporting {chosen}: {scores[chosen].name} on {len(sources):,} lines of validation text "
-        f"is {int8:.2f} in int8, {float32:.2f} in float32; int8 may lose up to {MAX_INT8_BLEU_LOSS}"
+        f"exporting {chosen}: {int8.name} on {len(sources):,} lines of validation text is "
+        f"{int8.value:.2f} in int8, {float32.value:.2f} in float32; "
+        f"int8 may lose up to {MAX_INT8_BLEU_LOSS}"
     )
     return chosen
+
+
+def _score(
+    opened: OpenedModel, compute_type: str, sources: Sequence[str], references: Sequence[str]
+) -> Score:
+    """Translate with this compute type; return BLEU, or chrF if most lines are too short."""
+    language = config_of(opened.run).data.target_language
+    key = "bleu" if Writing.of(language, references).suits_bleu(references) else "chrf"
+    translator = load(opened.artifact.path, "cpu", engine="ctranslate2", compute_type=compute_type)
+    hypotheses = translator.translate(sources)
+    return score(hypotheses, references, language=language, keys=[key])[key]
 
 
 def batches_of(opened: OpenedModel) -> Batches | None:

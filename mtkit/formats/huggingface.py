@@ -11,7 +11,7 @@ in `vocab.json`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ UNSUPPORTED_SEARCH = {
     "repetition_penalty": marian.PENALTY_DIFFERS,
 }
 """Our decoding settings that an export leaves out, and why."""
+SUPPRESSING_BIAS = -1000.0
+"""Output bias of a symbol that must never be produced: its probability is 0 in float32."""
 ACTIVATION_NAMES = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 
 
@@ -89,21 +91,26 @@ def _check_exportable(settings: ModelSettings) -> TransformerSettings:
         "activation": ACTIVATION_NAMES,
     }
     for name, values in supported.items():
-        if (value := getattr(transformer, name)) not in values:
+        value = getattr(transformer, name)
+        if value not in values:
             raise UserError(f"model.{name}: {value} is not supported by MarianMT")
     return transformer
 
 
 def _export_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Tensor]:
-    own = get_weights(load_model(opened.config, opened.weights))
-    weights = {marian.their_name(name, settings): weight for name, weight in own.items()}
-    bias = weights.get(marian.OUTPUT_BIAS, torch.zeros(opened.config.target_vocab))
-    return weights | {marian.OUTPUT_BIAS: bias[None]}
+    model = load_model(opened.config, opened.weights)
+    weights = {
+        marian.their_name(name, settings): weight for name, weight in get_weights(model).items()
+    }
+    no_bias = torch.zeros(opened.config.target_vocab)
+    bias = weights.get(marian.OUTPUT_BIAS, no_bias)
+    weights[marian.OUTPUT_BIAS] = bias[None]
+    return weights
 
 
 def _export_config(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Any]:
-    pair, shared = settings.as_pair(), marian.SHARED_SETTINGS.items()
-    return {
+    pair = settings.as_pair()
+    config = {
         "architectures": ["MarianMTModel"],
         "is_encoder_decoder": True,
         "dtype": "float32",
@@ -117,18 +124,22 @@ def _export_config(opened: OpenedModel, settings: TransformerSettings) -> dict[s
         "activation_function": settings.activation,
         "max_position_embeddings": max(1024, opened.config.decoding.max_length + 1),
         "forced_eos_token_id": None,
-        **{f"encoder_{name}": getattr(settings, ours) for name, ours in shared},
-        **{f"decoder_{name}": getattr(settings, ours) for name, ours in shared},
-        **{name: value for name, (_, value) in marian.FIXED_SETTINGS.items()},
-        **{name: getattr(settings, name) for name in marian.DROPOUT_SETTINGS},
-        **SPECIAL_IDS,
     }
+    for side in ("encoder", "decoder"):
+        for theirs, ours in marian.SHARED_SETTINGS.items():
+            config[f"{side}_{theirs}"] = getattr(settings, ours)
+    for name, (_, supported) in marian.FIXED_SETTINGS.items():
+        config[name] = supported
+    for name in marian.DROPOUT_SETTINGS:
+        config[name] = getattr(settings, name)
+    return {**config, **SPECIAL_IDS}
 
 
 def _export_search(decoding: DecodingSettings) -> dict[str, Any]:
+    search = {theirs: getattr(decoding, ours) for theirs, ours in marian.SEARCH_SETTINGS.items()}
     return {
         **SPECIAL_IDS,
-        **{theirs: getattr(decoding, ours) for theirs, ours in marian.SEARCH_SETTINGS.items()},
+        **search,
         "early_stopping": True,
         "max_length": decoding.max_length + 1,  # counts BOS
         "suppress_tokens": [PAD, BOS],
@@ -141,10 +152,9 @@ def _export_tokenizer(folder: Path, opened: OpenedModel) -> None:
     models = list(tokenizer.models.values())  # one for both sides, or source then target
     (folder / marian.SOURCE_SPM).write_bytes(models[0])
     (folder / marian.TARGET_SPM).write_bytes(models[-1])
-    source, target = (  # MarianTokenizer looks a language code up without SentencePiece's space
-        {marian.language_code_in(piece) or piece: i for i, piece in enumerate(pieces)}
-        for pieces in tokenizer.vocabularies
-    )
+    source_pieces, target_pieces = tokenizer.vocabularies
+    source = _number_pieces(source_pieces)
+    target = _number_pieces(target_pieces)
     write_json(folder / marian.VOCABULARY_FILE, source)
     if source != target:
         write_json(folder / marian.TARGET_VOCABULARY_FILE, target)
@@ -153,9 +163,21 @@ def _export_tokenizer(folder: Path, opened: OpenedModel) -> None:
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": source != target,
         "model_max_length": opened.config.decoding.max_length + 1,  # counts EOS
-        **{"pad_token": pad, "unk_token": unk, "bos_token": bos, "eos_token": eos},
+        "pad_token": pad,
+        "unk_token": unk,
+        "bos_token": bos,
+        "eos_token": eos,
     }
     write_json(folder / marian.TOKENIZER_FILE, settings)
+
+
+def _number_pieces(pieces: Iterable[str]) -> dict[str, int]:
+    """Return the ids of pieces as vocab.json has them."""
+    ids = {}
+    for number, piece in enumerate(pieces):
+        # MarianTokenizer looks a language code up without SentencePiece's space.
+        ids[marian.language_code_in(piece) or piece] = number
+    return ids
 
 
 def from_huggingface(folder: Path | None, output: Path | None) -> None:
@@ -177,25 +199,44 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
     model = _import_model(folder / marian.CONFIG_FILE, config)
     source, target, tokenizer = read_vocabulary(folder, config)
     weights = _import_weights(folder, model, source, target)
-    settings = {
+    values = {
         "model": model.model_copy(update={"output_bias": "output_bias" in weights}),
         "source_vocab": tokenizer.source_vocab,
         "target_vocab": tokenizer.target_vocab,
         "decoding": _import_search(folder, config),
     }
-    ours = validated(ModelConfig, settings, str(folder))
+    model_config = validated(ModelConfig, values, str(folder))
+    settings = {"of": "huggingface", **model_config.model_dump()}
     files = [folder / name for name in marian.MARIAN_FILES if (folder / name).is_file()]
     inputs = {file.name: hash_file(file) for file in files}
-    report = {"parameters": sum(weight.numel() for weight in weights.values())}
-    with create(output, "model", {"of": "huggingface", **ours.model_dump()}, inputs, report) as new:
-        save_file(weights, new / WEIGHTS)
-        save_model_config(new, ours, tokenizer)
-    say(f"{output} holds the model of {folder}, with {report['parameters']:,} parameters")
+    parameters = sum(weight.numel() for weight in weights.values())
+    with create(output, "model", settings, inputs, {"parameters": parameters}) as draft:
+        save_file(weights, draft / WEIGHTS)
+        save_model_config(draft, model_config, tokenizer)
+    say(f"{output} holds the model of {folder}, with {parameters:,} parameters")
 
 
 def _import_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
+    _check_importable(path, config)
+    activation = str(config.get("activation_function"))
+    settings = {
+        "layers": config.get("encoder_layers"),
+        "decoder_layers": config.get("decoder_layers"),
+        "d_model": config.get("d_model"),
+        "activation": ACTIVATION_NAMES[activation],
+        "tie": _import_tie(config),
+    }
+    for theirs, ours in marian.SHARED_SETTINGS.items():
+        settings[ours] = config.get(f"encoder_{theirs}")
+    for name in marian.DROPOUT_SETTINGS:
+        settings[name] = config.get(name, 0.0)
+    return validated(TransformerSettings, settings, str(path))
+
+
+def _check_importable(path: Path, config: Mapping[str, Any]) -> None:
     for name, (default, supported) in marian.FIXED_SETTINGS.items():
-        if (value := config.get(name, default)) != supported:
+        value = config.get(name, default)
+        if value != supported:
             raise UserError(f"{path}: {name} is {value}, but mtkit supports only {supported}")
     for name in marian.SHARED_SETTINGS:
         if config.get(f"encoder_{name}") != config.get(f"decoder_{name}"):
@@ -205,45 +246,55 @@ def _import_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
     activation = str(config.get("activation_function"))
     if activation not in ACTIVATION_NAMES:
         raise UserError(f"{path}: activation_function {activation} is not supported by mtkit")
-    tied = config.get("tie_word_embeddings", True)
-    shared = config.get("share_encoder_decoder_embeddings", True)
-    settings = {
-        "layers": config.get("encoder_layers"),
-        "decoder_layers": config.get("decoder_layers"),
-        "d_model": config.get("d_model"),
-        "activation": ACTIVATION_NAMES[activation],
-        "tie": ("all" if shared else "target") if tied else "none",
-        **{ours: config.get(f"encoder_{name}") for name, ours in marian.SHARED_SETTINGS.items()},
-        **{name: config.get(name, 0.0) for name in marian.DROPOUT_SETTINGS},
-    }
-    return validated(TransformerSettings, settings, str(path))
+
+
+def _import_tie(config: Mapping[str, Any]) -> str:
+    """Return which embeddings share weights with the output layer, as our setting `tie` says."""
+    if not config.get("tie_word_embeddings", True):
+        return "none"
+    return "all" if config.get("share_encoder_decoder_embeddings", True) else "target"
 
 
 def _import_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
     present = {name: value for name, value in config.items() if value is not None}
     if present.get("repetition_penalty", 1.0) != 1.0:
         warn(f"{path}: repetition_penalty is ignored, because {marian.PENALTY_DIFFERS}")
-    # Lengths count the start symbol. Lengths of new tokens do not, and take precedence.
-    lengths = {name: present.get(name) for name in ("max_length", "min_length")}
-    settings = {name: max(it - 1, 0) for name, it in lengths.items() if isinstance(it, int)}
+    settings = {}
+    for name in ("max_length", "min_length"):
+        length = present.get(name)
+        if isinstance(length, int):
+            settings[name] = max(length - 1, 0)  # these lengths count the start symbol
+    # Lengths of new tokens do not count it, and take precedence.
     named = marian.SEARCH_SETTINGS | {"max_new_tokens": "max_length"}
-    settings |= {ours: present[theirs] for theirs, ours in named.items() if theirs in present}
+    for theirs, ours in named.items():
+        if theirs in present:
+            settings[ours] = present[theirs]
     return validated(DecodingSettings, settings, str(path))
 
 
 def _import_weights(
     folder: Path, settings: TransformerSettings, source: Symbols, target: Symbols
 ) -> dict[str, Tensor]:
-    own = dict(build_without_weights(settings, source.size, target.size).named_parameters())
-    names = {name: marian.their_name(name, settings) for name in own}
-    like: dict[str, Tensor] = {names[name]: weight for name, weight in own.items()}
-    like[marian.OUTPUT_BIAS] = torch.empty(1, target.size, device="meta")
+    """Read the weights under our names, with rows in our order of symbols."""
+    model = build_without_weights(settings, source.size, target.size)
+    their_names = {name: marian.their_name(name, settings) for name, _ in model.named_parameters()}
+    expected: dict[str, Tensor] = {
+        their_names[name]: weight for name, weight in model.named_parameters()
+    }
+    expected[marian.OUTPUT_BIAS] = torch.empty(1, target.size, device="meta")
     path = marian.find_file(folder, marian.WEIGHTS_FILE)
-    tensors = read_weights(path, like, may_hold_others=True)
-    weights = {name: tensors[theirs] for name, theirs in names.items()}
-    for name in weights:
-        if ".layers." not in name:  # a row for each symbol
-            weights[name] = weights[name][(source if name.startswith("source") else target).rows]
+    tensors = read_weights(path, expected, may_hold_others=True)
+    weights = {}
+    for name, theirs in their_names.items():
+        weight = tensors[theirs]
+        has_row_per_symbol = ".layers." not in name
+        if has_row_per_symbol:
+            symbols = source if name.startswith("source") else target
+            weight = weight[symbols.rows]
+        weights[name] = weight
     bias = tensors[marian.OUTPUT_BIAS][0][target.rows]
-    bias[torch.tensor(target.suppressed, dtype=torch.long)] = -1000.0  # their probability is 0
-    return weights | {"output_bias": bias} if bias.any() else weights
+    suppressed = torch.tensor(target.suppressed, dtype=torch.long)
+    bias[suppressed] = SUPPRESSING_BIAS
+    if bias.any():
+        weights["output_bias"] = bias
+    return weights

@@ -43,62 +43,78 @@ def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> tuple[Symbols, S
     Raises:
         UserError: a file is missing, damaged, or not supported.
     """
-    paths = [folder / marian.SOURCE_SPM, folder / marian.TARGET_SPM]
-    models = [parse_model(marian.find_file(folder, path.name)) for path in paths]
-    source, target = _read_sides(folder, config, models)
-    spms = [
-        _rewrite(paths[0], models[0], source.pieces, reads_codes=True),
-        _rewrite(paths[1], models[1], target.pieces, reads_codes=False),
-    ]
-    if codes := [code for piece in source.pieces if (code := language_code_in(piece))]:
+    source_spm = parse_model(marian.find_file(folder, marian.SOURCE_SPM))
+    target_spm = parse_model(marian.find_file(folder, marian.TARGET_SPM))
+    source, target = _read_sides(folder, config, source_spm, target_spm)
+    source_model = _rewrite(folder / marian.SOURCE_SPM, source_spm, source.pieces, reads_codes=True)
+    target_model = _rewrite(
+        folder / marian.TARGET_SPM, target_spm, target.pieces, reads_codes=False
+    )
+    codes = [piece for piece in source.pieces if language_code_in(piece)]
+    if codes:
         warn(
             f"{folder} translates into several languages; start each line with a code, such as "
-            f"{codes[0]}; when a long line is split, only its first part has the code"
+            f"{language_code_in(codes[0])}; when a long line is split, only its first part has "
+            "the code"
         )
-    names = [JOINT_MODEL] if spms[0] == spms[1] else [SOURCE_MODEL, TARGET_MODEL]
-    return source, target, Tokenizer(dict(zip(map(Path, names), spms, strict=False)))
+    if source_model == target_model:
+        models = {Path(JOINT_MODEL): source_model}
+    else:
+        models = {Path(SOURCE_MODEL): source_model, Path(TARGET_MODEL): target_model}
+    return source, target, Tokenizer(models)
 
 
 def _read_sides(
-    folder: Path, config: Mapping[str, Any], models: list[Any]
+    folder: Path, config: Mapping[str, Any], source_spm: Any, target_spm: Any
 ) -> tuple[Symbols, Symbols]:
-    name = marian.TOKENIZER_FILE
-    settings = marian.read_json_object(folder, name) if (folder / name).is_file() else {}
-    separate = bool(settings.get("separate_vocabs"))
-    if separate and config.get("share_encoder_decoder_embeddings", True):
-        raise UserError(
-            f"{folder} has two vocabularies (separate_vocabs), but shares one embedding"
-        )
-    name = marian.TARGET_VOCABULARY_FILE if separate else marian.VOCABULARY_FILE
+    """Return the vocabularies of source and target; the models are those of SentencePiece."""
+    has_two = _has_two_vocabularies(folder, config)
+    source_path = folder / marian.VOCABULARY_FILE
+    target_path = folder / marian.TARGET_VOCABULARY_FILE if has_two else source_path
     source_size = config.get("vocab_size")
-    source_ids = _read_ids(folder, marian.VOCABULARY_FILE, source_size)
-    target_ids = _read_ids(folder, name, config.get("decoder_vocab_size") or source_size)
+    source_ids = _read_ids(source_path, source_size)
+    target_ids = _read_ids(target_path, config.get("decoder_vocab_size") or source_size)
     for symbol, setting in (("<pad>", "pad_token_id"), ("</s>", "eos_token_id")):
         if config.get(setting) != target_ids[symbol]:
             raise UserError(
                 f"{folder}: {setting} is {config.get(setting)}, but should be the id of {symbol}"
             )
     start = config.get("decoder_start_token_id")
-    if not separate:
-        both = _order_symbols(folder / name, target_ids, start, models)
+    if not has_two:
+        both = _order_symbols(target_path, target_ids, start, [source_spm, target_spm])
         return both, both
+    # No source starts with BOS, so any symbol can take its place.
     unused = source_ids.get(SPECIAL_PIECES[BOS], source_ids[SPECIAL_PIECES[PAD]])
-    source = _order_symbols(folder / marian.VOCABULARY_FILE, source_ids, unused, models[:1])
-    return source, _order_symbols(folder / name, target_ids, start, models[1:])
+    source = _order_symbols(source_path, source_ids, unused, [source_spm])
+    target = _order_symbols(target_path, target_ids, start, [target_spm])
+    return source, target
 
 
-def _read_ids(folder: Path, name: str, size: int | None) -> dict[str, int]:
-    """Read the ids 0 … `size` - 1 by their pieces."""
-    ids = marian.read_json_object(folder, name)
-    numbers = [i for i in ids.values() if type(i) is int]
-    if len(numbers) != len(ids) or len(ids) != size or sorted(numbers) != list(range(size)):
+def _has_two_vocabularies(folder: Path, config: Mapping[str, Any]) -> bool:
+    if not (folder / marian.TOKENIZER_FILE).is_file():
+        return False
+    settings = marian.read_json_object(folder, marian.TOKENIZER_FILE)
+    has_two = bool(settings.get("separate_vocabs"))
+    if has_two and config.get("share_encoder_decoder_embeddings", True):
         raise UserError(
-            f"{folder / name}: the ids must be 0 to {len(ids) - 1}, each exactly once, and the "
+            f"{folder} has two vocabularies (separate_vocabs), but shares one embedding"
+        )
+    return has_two
+
+
+def _read_ids(path: Path, size: int | None) -> dict[str, int]:
+    """Read the ids 0 … `size` - 1 by their pieces."""
+    ids = marian.read_json_object(path.parent, path.name)
+    are_numbers = all(type(number) is int for number in ids.values())  # a bool is no id
+    is_complete = are_numbers and sorted(ids.values()) == list(range(len(ids)))
+    if not is_complete or len(ids) != size:
+        raise UserError(
+            f"{path}: the ids must be 0 to {len(ids) - 1}, each exactly once, and the "
             f"config of the model says {size}"
         )
     for symbol in ("<pad>", "<unk>", "</s>"):
         if symbol not in ids:
-            raise UserError(f"{folder / name} has no symbol {symbol}")
+            raise UserError(f"{path} has no symbol {symbol}")
     return dict(sorted(ids.items(), key=lambda item: item[1]))
 
 
@@ -113,23 +129,37 @@ def _order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[
         raise UserError(
             f"{path}: decoder_start_token_id is {start}, which is not the id of a symbol"
         )
-    others = {  # SentencePiece puts a space before the code that a line starts with
-        f"{SPACE}{piece}" if language_code_in(piece) == piece else piece: i
-        for piece, i in ids.items()
-        if i not in special.values()
-    }
-    if taken := others.keys() & set(SPECIAL_PIECES.values()):
+    others: dict[str, int] = {}
+    for piece, number in ids.items():
+        if number not in special.values():
+            # SentencePiece puts a space before the code that a line starts with.
+            is_bare_code = language_code_in(piece) == piece
+            others[f"{SPACE}{piece}" if is_bare_code else piece] = number
+    taken = others.keys() & set(SPECIAL_PIECES.values())
+    if taken:
         raise UserError(f"{path}: decoding must start from {min(taken)}, but does not")
     known = others.keys() | set(SPECIAL_PIECES.values())
-    pieces = (piece for model in models for piece in model.pieces)
-    produced = [p.piece for p in pieces if p.type in (p.NORMAL, p.USER_DEFINED, p.BYTE)]
-    unknown = [piece for piece in dict.fromkeys(produced) if piece not in known]
-    first = len(SPECIAL_PIECES) + len(others)
+    unknown = [piece for piece in _find_produced(models) if piece not in known]
+
+    first_unknown = len(SPECIAL_PIECES) + len(others)
+    suppressed = list(range(first_unknown, first_unknown + len(unknown)))
+    if start == special[PAD]:  # the new BOS has its row, so our PAD must not be produced
+        suppressed.append(PAD)
     return Symbols(
-        [*SPECIAL_PIECES.values(), *others, *unknown],
-        [*special.values(), *others.values()] + [special[UNK]] * len(unknown),
-        [*range(first, first + len(unknown))] + [PAD] * (start == special[PAD]),
+        pieces=[*SPECIAL_PIECES.values(), *others, *unknown],
+        rows=[*special.values(), *others.values(), *(special[UNK] for _ in unknown)],
+        suppressed=suppressed,
     )
+
+
+def _find_produced(models: list[Any]) -> list[str]:
+    """Return the pieces that SentencePiece models can produce, each once."""
+    produced = dict[str, None]()
+    for model in models:
+        for piece in model.pieces:
+            if piece.type in (piece.NORMAL, piece.USER_DEFINED, piece.BYTE):
+                produced[piece.piece] = None
+    return list(produced)
 
 
 def _rewrite(path: Path, model: Any, pieces: list[str], *, reads_codes: bool) -> bytes:
@@ -139,15 +169,20 @@ def _rewrite(path: Path, model: Any, pieces: list[str], *, reads_codes: bool) ->
     """
     kinds = model.SentencePiece
     rewritten = {piece: kinds(piece=piece, type=kinds.UNUSED) for piece in pieces}
-    rewritten |= {piece.piece: piece for piece in model.pieces if piece.piece in rewritten}
-    rewritten |= {special.piece: special for special in special_pieces(model)}
+    for piece in model.pieces:
+        if piece.piece in rewritten:
+            rewritten[piece.piece] = piece
+    for special in special_pieces(model):
+        rewritten[special.piece] = special
     foreign = sum(piece.type == kinds.UNUSED for piece in rewritten.values())
-    if foreign and model.trainer_spec.model_type == model.trainer_spec.BPE:
+    is_bpe = model.trainer_spec.model_type == model.trainer_spec.BPE
+    if foreign and is_bpe:
         # BPE would merge unused pieces and split them again.
         raise UserError(
             f"{path} is a BPE model that lacks {foreign} pieces of the shared vocabulary"
         )
     if reads_codes:
-        codes = [piece for piece in pieces if language_code_in(piece)]
-        rewritten |= {piece: kinds(piece=piece, type=kinds.USER_DEFINED) for piece in codes}
+        for text in pieces:
+            if language_code_in(text):
+                rewritten[text] = kinds(piece=text, type=kinds.USER_DEFINED)
     return with_pieces(model, (rewritten[piece] for piece in pieces))
