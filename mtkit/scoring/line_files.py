@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mtkit.corpus.files import MAX_LINE_BYTES, OLD_LINE_ENDS, open_input, split_lines, text_blocks
@@ -25,30 +25,42 @@ def read_texts(
     Raises:
         UserError: a file is missing, empty, not UTF-8, given twice, or has another length.
     """
-    right = {str(path): load_lines(path) for path in references}
-    files: Sequence[Path | None] = hypotheses or [None]
-    systems = {str(path or STDIN): load_lines(path) for path in files}
-    for role, paths, texts in (("references", references, right), ("hypotheses", files, systems)):
-        if len(texts) < len(paths):
-            raise UserError(f"a file of {role} is given twice; give each file once")
-    if blank := next((name for name, lines in right.items() if all(map(is_blank, lines))), None):
-        raise UserError(f"{blank} has only blank lines, so there is nothing to compare with")
+    reference_texts = {str(path): load_lines(path) for path in references}
+    if len(reference_texts) < len(references):
+        raise UserError("a file of references is given twice; give each file once")
+    hypothesis_files: Sequence[Path | None] = hypotheses or [None]
+    systems = {str(path or STDIN): load_lines(path) for path in hypothesis_files}
+    if len(systems) < len(hypothesis_files):
+        raise UserError("a file of hypotheses is given twice; give each file once")
+    for name, lines in reference_texts.items():
+        if all(is_blank(line) for line in lines):
+            raise UserError(f"{name} has only blank lines, so there is nothing to compare with")
     sources = {} if source is None else {str(source): load_lines(source)}
-    expected = len(next(iter(right.values())))
-    for name, lines in (right | systems | sources).items():
-        if len(lines) != expected:
-            counts = f"has {plural(len(lines), 'line')}, but {references[0]} has {expected:,}"
-            raise UserError(f"{name} {counts}; line n must belong to line n")
-    for name, lines in (right | systems).items():
-        is_split = sum(map(is_presplit, lines)) * 4 > len(lines)
-        if is_split and name in systems:
+    _check_lengths(references[0], reference_texts | systems | sources)
+    for name, lines in systems.items():
+        if _is_tokenised(lines):
             warn(f"{name} seems to be tokenised; BLEU, chrF and TER expect detokenised text")
-        if max(map(len, lines)) > MAX_SENTENCE_CHARACTERS:
+    for name, lines in (reference_texts | systems).items():
+        if max(len(line) for line in lines) > MAX_SENTENCE_CHARACTERS:
             warn(
                 f"{name} has a line of over {MAX_SENTENCE_CHARACTERS:,} characters, so only BLEU "
                 "and chrF are computed; put one sentence on a line for the other metrics"
             )
-    return list(right.values()), systems, next(iter(sources.values()), [])
+    return list(reference_texts.values()), systems, next(iter(sources.values()), [])
+
+
+def _check_lengths(reference: Path, texts: Mapping[str, list[str]]) -> None:
+    """Check that every text has as many lines as the first reference."""
+    expected = len(texts[str(reference)])
+    for name, lines in texts.items():
+        if len(lines) != expected:
+            counts = f"has {plural(len(lines), 'line')}, but {reference} has {expected:,}"
+            raise UserError(f"{name} {counts}; line n must belong to line n")
+
+
+def _is_tokenised(lines: Sequence[str]) -> bool:
+    """Return whether many lines have spaces before punctuation; one in four, as some have none."""
+    return 4 * sum(is_presplit(line) for line in lines) > len(lines)
 
 
 def load_lines(path: Path | None) -> list[str]:

@@ -12,10 +12,9 @@ uses approximate randomisation (Riezler and Maxwell 2005).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import chain
 from typing import Any, Literal, cast
 
 from sacrebleu.metrics.bleu import BLEU
@@ -59,8 +58,10 @@ class Score:
     """Estimated share of system pairs with this difference that people rank in the same order."""
 
     def __str__(self) -> str:
-        value, *bounds = (f"{number:.2f}" for number in (self.value, *(self.interval or ())))
-        return f"{value} [{', '.join(bounds)}]" if bounds else value
+        if self.interval is None:
+            return f"{self.value:.2f}"
+        low, high = self.interval
+        return f"{self.value:.2f} [{low:.2f}, {high:.2f}]"
 
     def record(self) -> dict[str, Any]:
         """Return the score as JSON, not rounded: rounding it twice may change the last digit."""
@@ -104,31 +105,62 @@ class SacrebleuMetric:
         test: bool = False,
     ) -> dict[str, Score]:
         """Score each system; intervals double the time. `test` compares each with the first."""
-        scorer, scores = self.build(writing), dict[str, Score]()
+        scorer = self.build(writing)
         if scorer is None:
-            return scores
-        is_usual = self.name != "BLEU" or writing.tokenizer == "13a"
-        title = self.name if is_usual else f"BLEU ({writing.tokenizer})"
-        if not (intervals or test):
-            for name, lines in systems.items():
-                plain = scorer.corpus_score(lines, references)
-                scores[name] = Score(title, plain.score, str(scorer.get_signature()))
-            return scores
+            return {}
+        if intervals or test:
+            return self._resample(scorer, systems, references, writing, test=test)
+        scores = {}
+        for name, lines in systems.items():
+            value = scorer.corpus_score(lines, references).score
+            # The signature is complete only after scoring.
+            signature = str(scorer.get_signature())
+            scores[name] = Score(self.title(writing), value, signature)
+        return scores
 
-        def resample(kind: Literal["bs", "ar"]) -> tuple[str, list[Result]]:
-            signatures, columns = PairedTest([*systems.items()], {"": scorer}, references, kind)()
+    def title(self, writing: Writing) -> str:
+        """Return the name of the metric, with BLEU's tokenizer if it is not the usual one."""
+        is_usual = self.name != "BLEU" or writing.tokenizer == "13a"
+        return self.name if is_usual else f"BLEU ({writing.tokenizer})"
+
+    def _resample(
+        self,
+        scorer: BLEU | CHRF | TER,
+        systems: Mapping[str, Sequence[str]],
+        references: ReferenceTexts,
+        writing: Writing,
+        *,
+        test: bool,
+    ) -> dict[str, Score]:
+        """Score each system with intervals, by the bootstrap, and with p-values if `test`."""
+
+        def run(kind: Literal["bs", "ar"]) -> tuple[str, list[Result]]:
+            paired_test = PairedTest([*systems.items()], {"": scorer}, references, kind)
+            signatures, columns = paired_test()
             ((name, signature),) = signatures.items()
             return str(signature), cast(list[Result], columns[name])
 
         # Also for intervals alone, because sacreBLEU's own function fails for some numbers.
-        signature, results = resample("bs")
-        p_values = [it.p_value for it in resample("ar")[1]] if test else [None] * len(results)
-        for name, result, p in zip(systems, results, p_values, strict=True):
-            mean, half = float(cast(float, result.mean)), float(cast(float, result.ci))
-            bounds = max(0.0, mean - half), min(mean + half, self.maximum)
-            if p is not None and result.score == results[0].score:
-                p = 1.0  # sacreBLEU would report a p-value near 0
-            scores[name] = Score(title, result.score, signature, bounds, p)
+        signature, results = run("bs")
+        p_values: list[float | None] = [None] * len(results)
+        if test:
+            _, tested = run("ar")
+            p_values = [result.p_value for result in tested]
+        scores = {}
+        for name, result, p_value in zip(systems, results, p_values, strict=True):
+            mean = float(cast(float, result.mean))
+            half_width = float(cast(float, result.ci))
+            low = max(0.0, mean - half_width)
+            high = min(mean + half_width, self.maximum)
+            if p_value is not None and result.score == results[0].score:
+                p_value = 1.0  # sacreBLEU would report a p-value near 0
+            scores[name] = Score(
+                name=self.title(writing),
+                value=result.score,
+                signature=signature,
+                interval=(low, high),
+                p_value=p_value,
+            )
         return scores
 
 
@@ -138,11 +170,16 @@ class _MosesTokenizer:
     def __init__(self, code: str) -> None:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer  # takes 0.3 s
 
-        self._normalizer, self._tokenizer = MosesPunctNormalizer(code), MosesTokenizer(code)
+        self._normalizer = MosesPunctNormalizer(code)
+        self._tokenizer = MosesTokenizer(code)
 
     def __call__(self, line: str) -> str:
         normalised = self._normalizer.normalize(line)
         return cast(str, self._tokenizer.tokenize(normalised, return_str=True, escape=False))
+
+
+def _bleu(writing: Writing) -> BLEU:
+    return BLEU(tokenize=writing.tokenizer, force=True)  # no warning about tokenised text
 
 
 def _ter(writing: Writing) -> TER | None:
@@ -163,7 +200,7 @@ def _moses_bleu(writing: Writing) -> BLEU | None:
 
 
 METRICS: Mapping[str, SacrebleuMetric] = {  # Post 2018, Popović 2015, Snover et al. 2006
-    "bleu": SacrebleuMetric("BLEU", lambda it: BLEU(tokenize=it.tokenizer, force=True)),
+    "bleu": SacrebleuMetric("BLEU", _bleu),
     "chrf": SacrebleuMetric("chrF2", lambda _: CHRF()),
     "ter": SacrebleuMetric("TER (lower is better)", _ter, is_slow=True, maximum=math.inf),
     "bleu_lc_moses": SacrebleuMetric(
@@ -200,7 +237,7 @@ def score(
 
 
 def _normalise_all(lines: Sequence[str]) -> list[str]:
-    return [*map(normalise, lines)]
+    return [normalise(line) for line in lines]
 
 
 def compute_scores(
@@ -221,23 +258,37 @@ def compute_scores(
     """
     if test and len(systems) < 2:
         raise UserError("--paired: give at least two systems to compare, the baseline first")
-    if test and (obstacle := resampling_obstacle(len(references[0]))):
+    obstacle = resampling_obstacle(len(references[0]))
+    if test and obstacle:
         raise UserError(f"--paired: {obstacle}")
     systems = {name: _normalise_all(lines) for name, lines in systems.items()}
     references = [_normalise_all(lines) for lines in references]
+    first, *_ = systems
     scores: dict[str, dict[str, Score]] = {name: {} for name in systems}
-    first = next(iter(systems))
-    longest = max(map(len, chain(*systems.values(), *references)))
-    is_long = longest > (MAX_SENTENCE_CHARACTERS if writing.has_words else MAX_IDEOGRAPHS)
-    has_ngrams = any(map(writing.long_lines, references))  # else BLEU would be 0
-    for key in keys:
-        metric = METRICS[key]
-        if (metric.is_slow and is_long) or (key in BLEU_KEYS and not has_ngrams):
-            continue
-        computed = metric.compute(systems, references, writing, intervals=intervals, test=test)
-        for name, it in computed.items():
-            scores[name][key] = _compared(it, key, scores[first].get(key))
+    for key in _suitable_metrics(keys, [*systems.values(), *references], references, writing):
+        computed = METRICS[key].compute(
+            systems, references, writing, intervals=intervals, test=test
+        )
+        for name, score in computed.items():
+            scores[name][key] = _compare(score, key, scores[first].get(key))
     return scores
+
+
+def _suitable_metrics(
+    keys: Iterable[str],
+    texts: Sequence[Sequence[str]],
+    references: ReferenceTexts,
+    writing: Writing,
+) -> Iterator[str]:
+    """Yield the metrics `keys` that are fast enough for `texts`, and do not need longer lines."""
+    longest = max(len(line) for lines in texts for line in lines)
+    is_long = longest > (MAX_SENTENCE_CHARACTERS if writing.has_words else MAX_IDEOGRAPHS)
+    has_ngrams = any(writing.long_lines(lines) > 0 for lines in references)  # else BLEU would be 0
+    for key in keys:
+        is_too_slow = METRICS[key].is_slow and is_long
+        lacks_ngrams = key in BLEU_KEYS and not has_ngrams
+        if not (is_too_slow or lacks_ngrams):
+            yield key
 
 
 def score_rows(
@@ -249,11 +300,15 @@ def score_rows(
     intervals: bool = False,
 ) -> dict[str, Score]:
     """Score the lines `rows`, numbered from 0, as a separate corpus by MAIN_METRICS."""
-    ours, *right = ([lines[row] for row in rows] for lines in (hypotheses, *references))
-    return compute_scores({"": ours}, right, writing, intervals=intervals, keys=MAIN_METRICS)[""]
+    chosen_hypotheses = [hypotheses[row] for row in rows]
+    chosen_references = [[lines[row] for row in rows] for lines in references]
+    scores = compute_scores(
+        {"": chosen_hypotheses}, chosen_references, writing, intervals=intervals, keys=MAIN_METRICS
+    )
+    return scores[""]
 
 
-def _compared(score: Score, key: str, first: Score | None) -> Score:
+def _compare(score: Score, key: str, first: Score | None) -> Score:
     """Return the score with its difference from the first system's score."""
     if first is None:
         return score

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from heapq import nsmallest
-from itertools import repeat
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,11 +47,17 @@ def worst_sentences(
 ) -> list[ScoredSentence]:
     """Return the `count` sentences with the lowest chrF2, lowest first; `sources` may be empty."""
     chrf = CHRF()
-    rows = zip(hypotheses, sources or repeat(None, len(hypotheses)), *references, strict=True)
-    scored = (
-        ScoredSentence(line, chrf.sentence_score(ours, right).score, source, right, ours)
-        for line, (ours, source, *right) in enumerate(rows, start=1)
-    )
+    scored = []
+    for row, hypothesis in enumerate(hypotheses):
+        right = [lines[row] for lines in references]
+        sentence = ScoredSentence(
+            line=row + 1,
+            chrf=chrf.sentence_score(hypothesis, right).score,
+            source=sources[row] if sources else None,
+            references=right,
+            hypothesis=hypothesis,
+        )
+        scored.append(sentence)
     return nsmallest(count, scored, key=lambda sentence: sentence.chrf)
 
 
@@ -92,14 +97,19 @@ def bucket_by_length(sources: Sequence[str]) -> list[Bucket]:
     Count characters instead if the script of the sources has no spaces between words.
     """
     has_words = Writing.of(None, sources).has_words
-    lengths = [len(line.split()) if has_words else len("".join(line.split())) for line in sources]
-    limits = [limit if has_words else 2 * limit for limit in BUCKET_LIMITS]
-    rows: dict[int, list[int]] = defaultdict(list)
-    for row, length in enumerate(lengths):
-        rows[bisect_left(limits, length)].append(row)
-    bounds = [-1, *limits, None]
     unit: Literal["words", "characters"] = "words" if has_words else "characters"
-    return [Bucket(unit, (bounds[i] or 0) + 1, bounds[i + 1], rows[i]) for i in sorted(rows)]
+    limits = [limit if has_words else 2 * limit for limit in BUCKET_LIMITS]
+    rows_by_bucket: dict[int, list[int]] = defaultdict(list)
+    for row, source in enumerate(sources):
+        words = source.split()
+        length = len(words) if has_words else len("".join(words))
+        rows_by_bucket[bisect_left(limits, length)].append(row)
+    buckets = []
+    for index, rows in sorted(rows_by_bucket.items()):
+        shortest = limits[index - 1] + 1 if index > 0 else 0
+        longest = limits[index] if index < len(limits) else None
+        buckets.append(Bucket(unit, shortest, longest, rows))
+    return buckets
 
 
 @dataclass(frozen=True)
@@ -178,15 +188,20 @@ def score_systems(
 ) -> list[SystemScores]:
     """Score every system with intervals, and test it against the first if requested."""
     _describe_writing(writing, references[0])
-    obstacle = metrics.resampling_obstacle(len(references[0]))
-    if obstacle and len(references[0]) > metrics.MAX_RESAMPLED:
+    lines = len(references[0])
+    obstacle = metrics.resampling_obstacle(lines)
+    if obstacle and lines > metrics.MAX_RESAMPLED:
         warn(obstacle)
     scores = metrics.compute_scores(systems, references, writing, intervals=not obstacle, test=test)
-    scorer = BLEU(tokenize=writing.tokenizer)
-    ratios = (float(scorer.corpus_score(lines, references).ratio) for lines in systems.values())
+    bleu = BLEU(tokenize=writing.tokenizer)
     return [
-        SystemScores(name, len(lines), ratio, scores[name])
-        for (name, lines), ratio in zip(systems.items(), ratios, strict=True)
+        SystemScores(
+            name=name,
+            lines=len(hypotheses),
+            length_ratio=float(bleu.corpus_score(hypotheses, references).ratio),
+            scores=scores[name],
+        )
+        for name, hypotheses in systems.items()
     ]
 
 
@@ -200,48 +215,71 @@ def _describe_writing(writing: Writing, references: Sequence[str]) -> None:
         package = {"HANGUL": "ko", "KANA": "ja"}.get(writing.script)
         how = f"; for words, pip install 'sacrebleu[{package}]'" if package else ""
         warn(f"BLEU counts characters, so do not compare it with BLEU on words{how}")
-    if (share := writing.long_lines(references)) < MIN_LONG_LINES:
+    share = writing.long_lines(references)
+    if share < MIN_LONG_LINES:
         effect = "so chrF says more than BLEU" if share else "so BLEU would be 0 and is left out"
         warn(f"{1 - share:.0%} of the references have fewer than four words, {effect}")
 
 
 def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
     """Yield one row per metric with one column per system, then the signatures."""
-    shown = systems[0].scores
+    first = systems[0]
     rows = header([""], [system.name for system in systems])
-    for key, score in shown.items():
-        of_systems = [system.scores[key] for system in systems]
-        rows.append([score.name, *map(str, of_systems)])
-        for label, name, form in COMPARISONS:
-            values = [getattr(it, name) for it in of_systems]
-            if values[-1] is not None and (key in AGREEMENT or name == "p_value"):
-                cells = ("" if value is None else form.format(value) for value in values)
-                rows.append([f"  {label}", *cells])
+    for key, score in first.scores.items():
+        scores = [system.scores[key] for system in systems]
+        rows.append([score.name, *(str(score) for score in scores)])
+        rows += _comparison_rows(key, scores)
     rows.append(["length ratio", *(f"{system.length_ratio:.3f}" for system in systems)])
     yield from table(rows)
     yield ""
-    yield from (f"{score.name}  {score.signature}" for score in shown.values())
+    for score in first.scores.values():
+        yield f"{score.name}  {score.signature}"
+
+
+def _comparison_rows(key: str, scores: Sequence[Score]) -> Iterator[list[str]]:
+    """Yield the rows that compare the scores by one metric with the first of them."""
+    for label, field_name, form in COMPARISONS:
+        values = [getattr(score, field_name) for score in scores]
+        is_known = values[-1] is not None  # the first system is compared with nothing
+        if is_known and (key in AGREEMENT or field_name == "p_value"):
+            yield [f"  {label}", *("" if value is None else form.format(value) for value in values)]
 
 
 def score_lines(systems: Sequence[SystemScores]) -> Iterator[str]:
     """Yield the tables of scores and of scores by length, then the worst sentences."""
     yield from score_table(systems)
-    buckets = systems[0].by_length
-    for key in [it for it in MAIN_METRICS if buckets and it in systems[0].scores]:
-        title = f"{systems[0].scores[key].name} by {buckets[0].unit} of the source"
-        rows = header([title, "lines"], [system.name for system in systems])
-        for place, bucket in enumerate(buckets):
-            cells = (str(system.by_length[place].scores.get(key, "-")) for system in systems)
-            rows.append([bucket.label, f"{len(bucket.rows):,}", *cells])
-        yield ""
-        yield from table(rows)
+    if systems[0].by_length:
+        for key in MAIN_METRICS:
+            if key in systems[0].scores:
+                yield ""
+                yield from _length_table(systems, key)
     for system in systems:
         if system.worst:
             yield ""
             yield f"{system.name}: the lowest sentence-level chrF2"
         for sentence in system.worst:
-            yield f"line {sentence.line}  chrF2 {sentence.chrf:.2f}"
-            texts = [("source", sentence.source)] if sentence.source is not None else []
-            texts += [("reference", line) for line in sentence.references]
-            for name, text in [*texts, ("hypothesis", sentence.hypothesis)]:
-                yield from wrap(printable(text), f"  {name:12}")
+            yield from _sentence_lines(sentence)
+
+
+def _length_table(systems: Sequence[SystemScores], key: str) -> Iterator[str]:
+    """Yield a table of the scores by one metric, with a row for each length of the source."""
+    buckets = systems[0].by_length
+    title = f"{systems[0].scores[key].name} by {buckets[0].unit} of the source"
+    rows = header([title, "lines"], [system.name for system in systems])
+    for index, bucket in enumerate(buckets):
+        scores = [system.by_length[index].scores.get(key, "-") for system in systems]
+        rows.append([bucket.label, f"{len(bucket.rows):,}", *(str(score) for score in scores)])
+    yield from table(rows)
+
+
+def _sentence_lines(sentence: ScoredSentence) -> Iterator[str]:
+    yield f"line {sentence.line}  chrF2 {sentence.chrf:.2f}"
+    if sentence.source is not None:
+        yield from _labelled("source", sentence.source)
+    for reference in sentence.references:
+        yield from _labelled("reference", reference)
+    yield from _labelled("hypothesis", sentence.hypothesis)
+
+
+def _labelled(name: str, text: str) -> list[str]:
+    return wrap(printable(text), f"  {name:12}")

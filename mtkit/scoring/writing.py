@@ -57,12 +57,14 @@ class Writing:
     def tokenizer(self) -> str:
         """The tokenizer of BLEU; "char" if the packages of a better one are not installed."""
         name, packages = TOKENIZERS.get(self.script, ("13a", ()))
-        return name if all(map(find_spec, packages)) else "char"
+        are_installed = all(find_spec(package) for package in packages)
+        return name if are_installed else "char"
 
     def long_lines(self, lines: Sequence[str]) -> float:
         """Return the share of the lines that have the four words that BLEU needs."""
         tokenize = BLEU(tokenize=self.tokenizer).tokenizer
-        return sum(len(tokenize(line).split()) >= MIN_BLEU_WORDS for line in lines) / len(lines)
+        long = [line for line in lines if len(tokenize(line).split()) >= MIN_BLEU_WORDS]
+        return len(long) / len(lines)
 
     def suits_bleu(self, lines: Sequence[str]) -> bool:
         """Return whether enough lines have the four words that BLEU needs."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +49,10 @@ def compare(runs: Sequence[Path], plot: Path | None = None) -> None:
     opened = [_open(path) for path in runs]
     records = {run.name: run.records for run in opened}
     panels = list(learning_curves(records, ["valid"], X_AXES))
-    data_lines(_settings(opened))
+    data_lines(_compare_settings(opened))
     for panel in panels:  # all runs on one scale
         data_lines(["", *draw_sparklines(panel)])
-    data_lines(_scores(opened))
+    data_lines(_compare_scores(opened))
     if plot is not None:
         if not panels:
             raise UserError("no run has logged a validation, so there is nothing to plot")
@@ -65,49 +64,65 @@ def _open(path: Path) -> ComparedRun:
     if kind_at(path / "test") is None:
         warn(f"{path} has no translated test set; set data.test and run `mtkit run`")
         return run
-    test, model = open_artifact(path / "test", "test"), path / "model"
-    identity = open_artifact(model, "model").identity if kind_at(model) else None
-    if identity not in (None, test.manifest["inputs"].get("model")):
-        warn(f"{path}: the test set was translated by an earlier model; run `mtkit run`")
-        return run
-    texts = (load_lines(test.file(name)) for name in (REFERENCE_FILE, HYPOTHESES_FILE))
-    return ComparedRun(run.name, run.config, run.records, *texts)
+    test = open_artifact(path / "test", "test")
+    has_model = kind_at(path / "model") is not None
+    if has_model:
+        model = open_artifact(path / "model", "model")
+        if test.manifest["inputs"].get("model") != model.identity:
+            warn(f"{path}: the test set was translated by an earlier model; run `mtkit run`")
+            return run
+    return replace(
+        run,
+        references=load_lines(test.file(REFERENCE_FILE)),
+        hypotheses=load_lines(test.file(HYPOTHESES_FILE)),
+    )
 
 
-def _settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
+def _compare_settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
     """Yield a row for each setting that differs (except `run`), then settings of only some runs."""
-    settings = [flattened(run.config.model_dump(exclude={"run"})) for run in runs]
-    title, rows = header(["settings"], [run.name for run in runs]), []
+    settings = {run.name: flattened(run.config.model_dump(exclude={"run"})) for run in runs}
+    keys = dict.fromkeys(key for of_run in settings.values() for key in of_run)
+    rows = header(["settings"], list(settings))
+    differences = []
     partial: defaultdict[str, list[str]] = defaultdict(list)
-    for key in dict.fromkeys(chain.from_iterable(settings)):
-        having = zip(runs, settings, strict=True)
-        values = {run.name: flow(of_run[key]) for run, of_run in having if key in of_run}
+    """Settings that only some runs have, with one value, by the names of these runs."""
+    for key in keys:
+        values = {name: flow(of_run[key]) for name, of_run in settings.items() if key in of_run}
         if len(set(values.values())) > 1:
-            rows.append([key, *(values.get(run.name, "-") for run in runs)])
-        elif len(values) < len(runs) and "null" not in values.values():
-            partial[", ".join(values)].append(f"{key}: {next(iter(values.values()))}")
-    yield from table([*title, *rows])
-    if not rows and not partial:
+            differences.append([key, *(values.get(name, "-") for name in settings)])
+        elif len(values) < len(runs):
+            (value,) = set(values.values())
+            if value != "null":
+                partial[", ".join(values)].append(f"{key}: {value}")
+    yield from table([*rows, *differences])
+    if not differences and not partial:
         yield "no differences"
     for names, texts in partial.items():
-        yield from ("", *wrap(", ".join(texts), f"only in {names}: "))
+        yield ""
+        yield from wrap(", ".join(texts), f"only in {names}: ")
 
 
-def _scores(runs: Sequence[ComparedRun]) -> Iterator[str]:
+def _compare_scores(runs: Sequence[ComparedRun]) -> Iterator[str]:
     """Yield the scores of the runs that have the same test set as the first run with a test set."""
     tested = [run for run in runs if run.hypotheses]
-    for run in tested[1:]:
-        if run.references != tested[0].references:
-            warn(f"{run.name} is not compared, because {tested[0].name} has another test set")
-            tested.remove(run)
     if not tested:
         return
     first = tested[0]
+    compared = []
+    for run in tested:
+        if run.references == first.references:
+            compared.append(run)
+        else:
+            warn(f"{run.name} is not compared, because {first.name} has another test set")
     obstacle = resampling_obstacle(len(first.references))
-    if obstacle and len(tested) > 1:
+    has_several = len(compared) > 1
+    if obstacle and has_several:
         warn(f"no significance test is made: {obstacle}")
-    test = len(tested) > 1 and not obstacle
-    hypotheses = {run.name: run.hypotheses for run in tested}
-    writing = Writing.of(first.config.data.target_language, first.references)
+    systems = score_systems(
+        {run.name: run.hypotheses for run in compared},
+        [first.references],
+        Writing.of(first.config.data.target_language, first.references),
+        test=has_several and not obstacle,
+    )
     yield ""
-    yield from score_table(score_systems(hypotheses, [first.references], writing, test))
+    yield from score_table(systems)

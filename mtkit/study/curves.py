@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
@@ -26,6 +25,7 @@ from mtkit.report import MAX_CELLS, cell_width, say, table
 from mtkit.training.metrics_log import points_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Number = int | float
@@ -42,20 +42,30 @@ class Panel:
     curves: Mapping[str, Points]
 
 
-LOGGED = {
-    "training loss": ("train", "loss"),
-    "validation loss": ("valid", "loss"),
-    "validation BLEU": ("valid", "bleu"),
-    "validation chrF2": ("valid", "chrf"),
-    "learning rate": ("train", "learning_rate"),
-    "tokens per second": ("train", "tokens_per_second"),
-}
-"""For each curve, the kind and field of records in metrics.jsonl."""
+@dataclass(frozen=True)
+class Quantity:
+    """What a curve shows, and where it is in the records of metrics.jsonl."""
+
+    title: str
+    kind: str
+    field: str
+
+
+QUANTITIES = (
+    Quantity("training loss", kind="train", field="loss"),
+    Quantity("validation loss", kind="valid", field="loss"),
+    Quantity("validation BLEU", kind="valid", field="bleu"),
+    Quantity("validation chrF2", kind="valid", field="chrf"),
+    Quantity("learning rate", kind="train", field="learning_rate"),
+    Quantity("tokens per second", kind="train", field="tokens_per_second"),
+)
 X_AXES = {"step": ("step", 1.0), "minute": ("seconds", 1 / 60)}
 """For each x axis, the field of the records and a factor."""
 PLOT_WIDTH = 60
 """Largest width of a curve, in cells."""
 MIN_PLOT_WIDTH = 20
+MIN_DENSE_POINTS = 50
+"""From this number of points on, a picture does not mark the points of a curve."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 PLANNED_POINTS = 200
 """Number of points of a planned curve; more than a sparkline has cells."""
@@ -82,12 +92,25 @@ def learning_curves(
 
     `runs`: the records of metrics.jsonl by the name of the run; `kinds`: kinds of records to show.
     """
-    for (title, (kind, field)), axis in product(LOGGED.items(), axes):
-        x, factor = X_AXES[axis]
-        points = {name: points_of(records, kind, field, x) for name, records in runs.items()}
-        curves = {name: [(at * factor, y) for at, y in of] for name, of in points.items() if of}
-        if curves and kind in kinds:
-            yield Panel(title, axis, curves)
+    for quantity in QUANTITIES:
+        if quantity.kind not in kinds:
+            continue
+        for axis in axes:
+            curves = {}
+            for name, records in runs.items():
+                points = _find_points(records, quantity, axis)
+                if points:
+                    curves[name] = points
+            if curves:
+                yield Panel(quantity.title, axis, curves)
+
+
+def _find_points(
+    records: Sequence[Mapping[str, Any]], quantity: Quantity, axis: str
+) -> list[tuple[Number, Number]]:
+    field, factor = X_AXES[axis]
+    points = points_of(records, quantity.kind, quantity.field, field)
+    return [(x * factor, y) for x, y in points]
 
 
 def plan_rates(
@@ -129,18 +152,19 @@ def read_index(run: Path) -> dict[str, int]:
 
 def draw_sparklines(panel: Panel) -> Iterator[str]:
     """Yield a title with the scale, then name, sparkline and last value of each curve."""
-    curves = panel.curves
-    x, y = zip(*chain.from_iterable(curves.values()), strict=True)
-    until, low, high = max(x), min(y), max(y)
+    points = [point for curve in panel.curves.values() for point in curve]
+    until = max(x for x, _ in points)
+    low = min(y for _, y in points)
+    high = max(y for _, y in points)
     scale = f"{format_number(low)} to {format_number(high)}"
     yield f"{panel.title}, {scale}, by {panel.axis}, 0 to {format_number(until)}"
-    ends = {name: format_number(points[-1][1]) for name, points in curves.items()}
-    others = max(map(cell_width, ends)) + max(map(len, ends.values())) + 4  # spaces between
+    last_values = {name: format_number(curve[-1][1]) for name, curve in panel.curves.items()}
+    gaps = 4  # two spaces before and after the curve
+    others = max(map(cell_width, last_values)) + max(map(len, last_values.values())) + gaps
     width = max(MIN_PLOT_WIDTH, min(PLOT_WIDTH, MAX_CELLS - others))
-    rows = [
-        [name, draw_sparkline(points, until, low, high, width), ends[name]]
-        for name, points in curves.items()
-    ]
+    rows = []
+    for name, curve in panel.curves.items():
+        rows.append([name, draw_sparkline(curve, until, low, high, width), last_values[name]])
     yield from table(rows, left=2)
 
 
@@ -151,10 +175,19 @@ def draw_sparkline(
     import numpy as np
 
     x, y = np.array(points, np.float64).T
-    first, last = (min(width - 1, int(width * _fraction(at, 0.0, until))) for at in (x[0], x[-1]))
-    across = np.interp((np.arange(first, last + 1) + 0.5) * until / width, x, y)
-    blocks = (BLOCKS[round((len(BLOCKS) - 1) * _fraction(at, low, high))] for at in across)
-    return " " * first + "".join(blocks)
+    first_cell = _cell_of(x[0], until, width)
+    last_cell = _cell_of(x[-1], until, width)
+    # A cell shows the value at its middle.
+    middles = (np.arange(first_cell, last_cell + 1) + 0.5) * until / width
+    blocks = []
+    for value in np.interp(middles, x, y):
+        height = round((len(BLOCKS) - 1) * _fraction(value, low, high))
+        blocks.append(BLOCKS[height])
+    return " " * first_cell + "".join(blocks)
+
+
+def _cell_of(x: Number, until: Number, width: int) -> int:
+    return min(width - 1, int(width * _fraction(x, 0.0, until)))
 
 
 def format_number(value: Number) -> str:
@@ -194,35 +227,42 @@ def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> No
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     with rc_context(STYLE):
-        drawn = Figure(figsize=(4 + 3 * columns, 1 + 2.5 * rows), layout="constrained")
-        axes = list(drawn.subplots(rows, columns, squeeze=False).flat)
-    for drawing, panel in zip(axes, panels, strict=False):
-        for name in names:  # a curve without points keeps its colour
-            points = panel.curves.get(name, ())
-            x, y = [x for x, _ in points], [y for _, y in points]
-            drawing.plot(x, y, ".-" if len(points) < 50 else "-", label=name)
-        drawing.set_xlim(left=0)
-        drawing.set_title(panel.title, fontsize="medium")
-        drawing.set_xlabel(panel.axis)
-        drawing.xaxis.set_major_formatter(NUMBERS)
-        drawing.yaxis.set_major_formatter(NUMBERS)
-        drawing.locator_params(axis="x", integer=panel.axis == "step")
-    for drawing in axes[len(panels) :]:
-        drawing.remove()
+        figure = Figure(figsize=(4 + 3 * columns, 1 + 2.5 * rows), layout="constrained")
+        plots = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for plot, panel in zip(plots, panels, strict=False):
+        _draw_panel(plot, panel, names)
+    for unused in plots[len(panels) :]:
+        unused.remove()
     if len(names) > 1:
-        entry = 0.8 + 0.1 * max(map(len, names))  # approximate width of a legend entry, in inches
-        fitting = max(1, min(4, len(names), int(drawn.get_figwidth() / entry)))
-        legend = axes[0].get_legend_handles_labels()
-        drawn.legend(*legend, loc="outside upper center", ncols=fitting)
-    _save(drawn, path)
+        entry_inches = 0.8 + 0.1 * max(len(name) for name in names)  # approximate width
+        fitting = int(figure.get_figwidth() / entry_inches)
+        handles, labels = plots[0].get_legend_handles_labels()
+        entries_per_row = max(1, min(4, len(names), fitting))
+        figure.legend(handles, labels, loc="outside upper center", ncols=entries_per_row)
+    _save(figure, path)
+
+
+def _draw_panel(plot: Axes, panel: Panel, names: Sequence[str]) -> None:
+    for name in names:
+        # A run without points is drawn, too, so that every run has the same colour in all panels.
+        points = panel.curves.get(name, ())
+        style = ".-" if len(points) < MIN_DENSE_POINTS else "-"
+        plot.plot([x for x, _ in points], [y for _, y in points], style, label=name)
+    plot.set_xlim(left=0)
+    plot.set_title(panel.title, fontsize="medium")
+    plot.set_xlabel(panel.axis)
+    plot.xaxis.set_major_formatter(NUMBERS)
+    plot.yaxis.set_major_formatter(NUMBERS)
+    plot.locator_params(axis="x", integer=panel.axis == "step")
 
 
 def _save(figure: Figure, path: Path) -> None:
     """Write a .png or .svg file, and say so."""
     from matplotlib import rc_context
 
-    kind, picture = path.suffix.lower().removeprefix("."), BytesIO()
-    no_date = {"Date": None} if kind == "svg" else None
+    kind = path.suffix.lower().removeprefix(".")
+    picture = BytesIO()
+    no_date = {"Date": None} if kind == "svg" else None  # equal curves give equal files
     with rc_context({"svg.hashsalt": "mtkit"}), catch_warnings():
         filterwarnings("ignore", r"Glyph \d+")  # missing glyphs of run names are drawn as boxes
         figure.savefig(picture, format=kind, dpi=144, metadata=no_date)
