@@ -13,14 +13,19 @@ def main() -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 - the Python that runs this may be older
         found = ".".join(map(str, sys.version_info[:3]))
         sys.exit(f"mtkit needs Python 3.11 or newer, this is {found}: try make PYTHON=python3.11")
-    subprocess.run([sys.executable, "-m", "venv", ".venv"], check=True)
-    install = [".venv/bin/python", "-m", "pip", "install", "--quiet"]
-    install += ["--disable-pip-version-check", *find_index()]
-    install += ["-c", "constraints.txt", "-e", ".[dev]"]
-    subprocess.run(install, check=True)
+    run([sys.executable, "-m", "venv", ".venv"])
+    pip = [".venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    run([*pip, *find_index(), "-c", "constraints.txt", "-e", ".[dev]"])
 
 
-def find_index() -> "list[str]":  # in quotes, because Python 3.8 cannot read it
+def run(command: "list[str]") -> None:  # in quotes, because Python 3.8 cannot read the type
+    """Run a command; if it fails, exit with its code: it has said why."""
+    code = subprocess.run(command).returncode
+    if code != 0:
+        sys.exit(code)
+
+
+def find_index() -> "list[str]":
     """Return pip's options for CPU_INDEX if there is no NVIDIA GPU and the index can be reached."""
     if sys.platform != "linux" or shutil.which("nvidia-smi") is not None:
         return []

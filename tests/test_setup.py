@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -143,6 +144,10 @@ def test_synthetic_corpora_hold_the_best_translation_and_the_closest_to_the_refe
     write_synthetic.main(tmp_path, tmp_path / "references")
     assert (tmp_path / "best.de").read_text(encoding="utf-8") == "ein Hut\n\n\n"
     assert (tmp_path / "close.de").read_text(encoding="utf-8") == "ein Hund\neine Katze\n\n"
+
+
+def test_a_python_that_is_too_old_can_read_the_script_that_says_so() -> None:
+    ast.parse((ROOT / ".ci/bootstrap.py").read_text(encoding="utf-8"), feature_version=(3, 7))
 
 
 def test_continuous_integration_runs_check_and_test() -> None:

@@ -3,7 +3,7 @@
 transformers is not needed. Weights keep their values, so probabilities are the same. Beam search in
 transformers differs: it counts EOS in the length |y| whose power `length_penalty` divides scores.
 
-An import, for example of an OPUS-MT model, changes the order of symbols to ours (see `symbols`),
+An import, for example of an OPUS-MT model, changes the order of symbols to ours (see `vocabulary`),
 and with it the order of rows in embeddings and output. A symbol that only mtkit has gets an output
 bias of -1,000. Characters that `source.spm` lacks become <unk>, but MarianTokenizer looks them up
 in `vocab.json`.
@@ -126,17 +126,20 @@ def _export_config(opened: OpenedModel, settings: TransformerSettings) -> dict[s
         "forced_eos_token_id": None,
     }
     for side in ("encoder", "decoder"):
-        for theirs, ours in marian.SHARED_SETTINGS.items():
-            config[f"{side}_{theirs}"] = getattr(settings, ours)
-    for name, (_, supported) in marian.FIXED_SETTINGS.items():
-        config[name] = supported
+        for their_name, our_name in marian.SHARED_SETTINGS.items():
+            config[f"{side}_{their_name}"] = getattr(settings, our_name)
+    for name, setting in marian.FIXED_SETTINGS.items():
+        config[name] = setting.supported
     for name in marian.DROPOUT_SETTINGS:
         config[name] = getattr(settings, name)
     return {**config, **SPECIAL_IDS}
 
 
 def _export_search(decoding: DecodingSettings) -> dict[str, Any]:
-    search = {theirs: getattr(decoding, ours) for theirs, ours in marian.SEARCH_SETTINGS.items()}
+    search = {
+        their_name: getattr(decoding, our_name)
+        for their_name, our_name in marian.SEARCH_SETTINGS.items()
+    }
     return {
         **SPECIAL_IDS,
         **search,
@@ -226,18 +229,20 @@ def _import_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
         "activation": ACTIVATION_NAMES[activation],
         "tie": _import_tie(config),
     }
-    for theirs, ours in marian.SHARED_SETTINGS.items():
-        settings[ours] = config.get(f"encoder_{theirs}")
+    for their_name, our_name in marian.SHARED_SETTINGS.items():
+        settings[our_name] = config.get(f"encoder_{their_name}")
     for name in marian.DROPOUT_SETTINGS:
         settings[name] = config.get(name, 0.0)
     return validated(TransformerSettings, settings, str(path))
 
 
 def _check_importable(path: Path, config: Mapping[str, Any]) -> None:
-    for name, (default, supported) in marian.FIXED_SETTINGS.items():
-        value = config.get(name, default)
-        if value != supported:
-            raise UserError(f"{path}: {name} is {value}, but mtkit supports only {supported}")
+    for name, setting in marian.FIXED_SETTINGS.items():
+        value = config.get(name, setting.default)
+        if value != setting.supported:
+            raise UserError(
+                f"{path}: {name} is {value}, but mtkit supports only {setting.supported}"
+            )
     for name in marian.SHARED_SETTINGS:
         if config.get(f"encoder_{name}") != config.get(f"decoder_{name}"):
             raise UserError(
@@ -266,9 +271,9 @@ def _import_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
             settings[name] = max(length - 1, 0)  # these lengths count the start symbol
     # Lengths of new tokens do not count it, and take precedence.
     named = marian.SEARCH_SETTINGS | {"max_new_tokens": "max_length"}
-    for theirs, ours in named.items():
-        if theirs in present:
-            settings[ours] = present[theirs]
+    for their_name, our_name in named.items():
+        if their_name in present:
+            settings[our_name] = present[their_name]
     return validated(DecodingSettings, settings, str(path))
 
 
@@ -285,8 +290,8 @@ def _import_weights(
     path = marian.find_file(folder, marian.WEIGHTS_FILE)
     tensors = read_weights(path, expected, may_hold_others=True)
     weights = {}
-    for name, theirs in their_names.items():
-        weight = tensors[theirs]
+    for name, their_name in their_names.items():
+        weight = tensors[their_name]
         has_row_per_symbol = ".layers." not in name
         if has_row_per_symbol:
             symbols = source if name.startswith("source") else target

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +23,35 @@ TOKENIZER_FILE = "tokenizer_config.json"
 SOURCE_SPM, TARGET_SPM = "source.spm", "target.spm"
 VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
 MARIAN_FILES = (
-    *(WEIGHTS_FILE, CONFIG_FILE, GENERATION_FILE, TOKENIZER_FILE),
-    *(SOURCE_SPM, TARGET_SPM, VOCABULARY_FILE, TARGET_VOCABULARY_FILE),
+    WEIGHTS_FILE,
+    CONFIG_FILE,
+    GENERATION_FILE,
+    TOKENIZER_FILE,
+    SOURCE_SPM,
+    TARGET_SPM,
+    VOCABULARY_FILE,
+    TARGET_VOCABULARY_FILE,
 )
+"""All files that an import reads."""
 
-FIXED_SETTINGS: Mapping[str, tuple[Any, Any]] = {
-    "model_type": (None, "marian"),
-    "scale_embedding": (False, True),
-    "normalize_before": (False, False),
-    "normalize_embedding": (False, False),
-    "add_final_layer_norm": (False, False),
-    "static_position_embeddings": (True, True),
+
+@dataclass(frozen=True)
+class FixedSetting:
+    """A setting of theirs for which mtkit supports only one value."""
+
+    default: Any
+    """What transformers takes if a config lacks the setting."""
+    supported: Any
+
+
+FIXED_SETTINGS = {
+    "model_type": FixedSetting(default=None, supported="marian"),
+    "scale_embedding": FixedSetting(default=False, supported=True),
+    "normalize_before": FixedSetting(default=False, supported=False),
+    "normalize_embedding": FixedSetting(default=False, supported=False),
+    "add_final_layer_norm": FixedSetting(default=False, supported=False),
+    "static_position_embeddings": FixedSetting(default=True, supported=True),
 }
-"""Their settings for which mtkit supports only one value: their default, and this value."""
 SEARCH_SETTINGS = {
     "num_beams": "beam",
     "length_penalty": "length_penalty",

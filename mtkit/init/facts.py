@@ -68,7 +68,7 @@ def describe_corpus(
     targets = [pair.target for pair in sample]
 
     is_joint = main_script(sources) == main_script(targets)
-    texts = [sources + targets] if is_joint else [sources, targets]
+    vocabulary_texts = [sources + targets] if is_joint else [sources, targets]
     truecase = is_cased(sources)
     abbreviations = learn_abbreviations(sources)
     examined = [pair for part, pair in divided if part != "train"]
@@ -80,7 +80,7 @@ def describe_corpus(
         valid=existing.get("valid", round(scale * counts["valid"])),
         test=existing.get("test", round(scale * counts["test"])),
         is_joint=is_joint,
-        characters=max(count_frequent(lines) for lines in texts),
+        characters=max(count_frequent(lines) for lines in vocabulary_texts),
         has_repeated_pairs=report.repeated.count > 0,
         broken_rules={rule: report.estimate(rule) for rule in report.drop},
         sentences=_splitting_language(examined, languages, abbreviations),

@@ -118,6 +118,7 @@ def choose_plan(
     """Return the best plan for `minutes`: of `preset`, by default of the largest useful preset."""
     budget = 60 * minutes
     preset = preset or _largest_useful_preset(facts, trial, budget)
+    # The vocabulary depends on the pairs that training will see, and these on the speed.
     nominal_speed = trial.scaled_to(preset, NOMINAL_VOCABULARY).tokens_per_second
     seen_pairs = min(facts.pairs, round(budget * nominal_speed / trial.target_tokens))
     trial = trial.scaled_to(preset, choose_vocabulary(facts, seen_pairs))

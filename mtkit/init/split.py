@@ -36,7 +36,9 @@ def held_out_share(pairs: int, part: str) -> float:
 def key_of(text: str) -> int:
     """Return a 64-bit hash of the words of a text, ignoring case, width, spaces and punctuation."""
     words = normalised(text).encode(errors="replace")
-    return int.from_bytes(blake2b(words, digest_size=16).digest()[:8])
+    # Another hash or digest size would hold out other pairs of corpora that are already divided.
+    digest = blake2b(words, digest_size=16).digest()
+    return int.from_bytes(digest[:8])
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,9 @@ class Split:
 
     def part_of(self, key: int) -> str:
         """Return the part that sources with this key belong to."""
+        # 48 bits, which a float represents exactly.
         point = (key >> 16) / (1 << 48)
+        # The two sets are at opposite ends, so that neither moves when the other one shrinks.
         if "test" in self.parts and point < held_out_share(self.pairs, "test"):
             return "test"
         if "valid" in self.parts and point >= 1 - held_out_share(self.pairs, "valid"):
@@ -79,6 +83,7 @@ class Split:
                 trained_targets.append(target)
                 yield "train", pair
             else:
+                # Held-out pairs wait for the end, when all targets of training are known.
                 candidates.setdefault(source, {}).setdefault(target, pair)
         overlapping = _find_common(candidates.values(), trained_targets)
         for source, pairs_by_target in candidates.items():

@@ -40,8 +40,7 @@ def translate_by_memory(
     The similarity is the Dice coefficient of the sets of subwords. Each subword has a weight: the
     negative logarithm of its relative frequency in the training sources.
     """
-    every_row = np.arange(len(store))
-    blocks = [every_row[start : start + BLOCK_PAIRS] for start in range(0, len(store), BLOCK_PAIRS)]
+    blocks = _divide(len(store))
     weights = _weigh_subwords(store, blocks, tokenizer.source_vocab)
     best_rows = np.zeros(len(sources), np.int64)
     similarity = np.zeros(len(sources), np.float32)
@@ -60,6 +59,12 @@ def translate_by_memory(
     ends = lengths.cumsum()[:-1]
     targets = [ids.tolist() for ids in np.split(tokens, ends)]
     return MemoryTranslations(tokenizer.decode(targets), similarity.tolist())
+
+
+def _divide(pairs: int) -> list[Rows]:
+    """Return the rows of a store, block by block."""
+    rows = np.arange(pairs)
+    return [rows[start : start + BLOCK_PAIRS] for start in range(0, pairs, BLOCK_PAIRS)]
 
 
 def _weigh_subwords(store: Store, blocks: Sequence[Rows], vocabulary: int) -> Tensor:

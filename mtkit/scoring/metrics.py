@@ -57,6 +57,11 @@ class Score:
     agreement: float | None = None
     """Estimated share of system pairs with this difference that people rank in the same order."""
 
+    @property
+    def counts_words(self) -> bool:
+        """Whether the metric does not divide text into characters; its signature says so."""
+        return "tok:char" not in self.signature.split("|")
+
     def __str__(self) -> str:
         if self.interval is None:
             return f"{self.value:.2f}"
@@ -313,7 +318,7 @@ def _compare(score: Score, key: str, first: Score | None) -> Score:
     if first is None:
         return score
     difference = score.value - first.value
-    is_estimated = key in AGREEMENT and not score.name.endswith("(char)")
+    is_estimated = key in AGREEMENT and score.counts_words
     agreement = agreement_with_people(key, difference) if is_estimated else None
     return replace(score, difference=difference, agreement=agreement)
 

@@ -263,12 +263,16 @@ def score_lines(systems: Sequence[SystemScores]) -> Iterator[str]:
 
 def _length_table(systems: Sequence[SystemScores], key: str) -> Iterator[str]:
     """Yield a table of the scores by one metric, with a row for each length of the source."""
-    buckets = systems[0].by_length
-    title = f"{systems[0].scores[key].name} by {buckets[0].unit} of the source"
+    first = systems[0]
+    unit = first.by_length[0].unit
+    title = f"{first.scores[key].name} by {unit} of the source"
     rows = header([title, "lines"], [system.name for system in systems])
-    for index, bucket in enumerate(buckets):
-        scores = [system.by_length[index].scores.get(key, "-") for system in systems]
-        rows.append([bucket.label, f"{len(bucket.rows):,}", *(str(score) for score in scores)])
+    for index, bucket in enumerate(first.by_length):
+        cells = [bucket.label, f"{len(bucket.rows):,}"]
+        for system in systems:
+            score = system.by_length[index].scores.get(key)
+            cells.append("-" if score is None else str(score))  # BLEU needs lines of four words
+        rows.append(cells)
     yield from table(rows)
 
 

@@ -48,11 +48,13 @@ def _tabulate_parts(report: QualityReport) -> Iterator[str]:
     rows = [["", "lines", *(all_lines[key].name for key in metrics)]]
     for name, label in PART_NAMES.items():
         part = report.parts.get(name)
-        if part is not None:
-            cells = (
-                f"{part.scores[key].value:.2f}" if key in part.scores else "-" for key in metrics
-            )
-            rows.append([label, f"{part.lines:,}", *cells])
+        if part is None:  # too few lines
+            continue
+        cells = [label, f"{part.lines:,}"]
+        for key in metrics:
+            score = part.scores.get(key)
+            cells.append("-" if score is None else f"{score.value:.2f}")
+        rows.append(cells)
     yield from table(rows)
 
 
@@ -74,8 +76,8 @@ def describe_quality(report: QualityReport) -> Iterator[str]:
         text += f" on {PART_NAMES['unseen']}"
     elif all_are_seen:
         text += ", which says nothing about other text: training has seen nearly every line"
-    counts_words = key == "bleu" and "(char)" not in score.name
-    if counts_words and not all_are_seen:
+    has_levels = key == "bleu" and score.counts_words
+    if has_levels and not all_are_seen:
         text = f"{_name_level(score.value)} (for text like the test set): {text}"
     yield f"verdict: {text}"
 

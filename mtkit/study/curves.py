@@ -152,10 +152,13 @@ def read_index(run: Path) -> dict[str, int]:
 
 def draw_sparklines(panel: Panel) -> Iterator[str]:
     """Yield a title with the scale, then name, sparkline and last value of each curve."""
-    points = [point for curve in panel.curves.values() for point in curve]
-    until = max(x for x, _ in points)
-    low = min(y for _, y in points)
-    high = max(y for _, y in points)
+    xs = []
+    ys = []
+    for curve in panel.curves.values():
+        for x, y in curve:
+            xs.append(x)
+            ys.append(y)
+    until, low, high = max(xs), min(ys), max(ys)
     scale = f"{format_number(low)} to {format_number(high)}"
     yield f"{panel.title}, {scale}, by {panel.axis}, 0 to {format_number(until)}"
     last_values = {name: format_number(curve[-1][1]) for name, curve in panel.curves.items()}

@@ -34,6 +34,7 @@ from mtkit.study.bench.sample import (
     draw_sentences,
 )
 from mtkit.study.bench.training_speed import TimedStep, window_rates
+from mtkit.study.bench.translation_speed import measure_in_process, open_translation_task
 from mtkit.symbols import EOS
 from tasks import Capture, tiny_config
 
@@ -197,6 +198,18 @@ def test_translation_is_reported_for_a_beam_and_greedily(
         assert row["tokens_per_second"] == pytest.approx(tokens, rel=0.05)
         assert row["latency_ms"]["p50"] <= row["latency_ms"]["p95"] <= row["latency_ms"]["p99"]
         assert row["peak_mib"] > 50
+
+
+@pytest.mark.slow
+def test_a_random_model_leaves_nothing_in_the_cache_of_the_user(
+    tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with open_translation_task(model=None, text=None, size="tiny") as task:
+        engine = partial(load, task.model, "cpu", engine="ctranslate2", compute_type="float32")
+        speed = measure_in_process(engine, task.lines[:4], seconds=0.1, cache=task.cache)
+    assert speed["sentences_per_second"] > 0
+    assert not (tmp_path / "cache").exists()
 
 
 # What cannot be measured
