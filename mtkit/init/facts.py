@@ -16,7 +16,7 @@ from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import Languages
 from mtkit.decoding.text.case import has_no_case
 from mtkit.decoding.text.sentences import learn_abbreviations, split_sentences
-from mtkit.init.split import Split
+from mtkit.init.partition import Partition
 
 MAX_CASELESS = 0.02
 """Largest share of lines without case that a model may have seen, if lines are to be truecased."""
@@ -53,7 +53,7 @@ class CorpusFacts:
 
 
 def describe_corpus(
-    report: CorpusReport, split: Split, languages: Languages, existing: Mapping[str, int]
+    report: CorpusReport, partition: Partition, languages: Languages, existing: Mapping[str, int]
 ) -> tuple[CorpusFacts, list[Pair]]:
     """Return the facts of a corpus, and a sample of the training pairs without faulty ones.
 
@@ -61,9 +61,9 @@ def describe_corpus(
     """
     drawn = report.statistics.sample
     scale = report.distinct_pairs / max(1, len(drawn))
-    divided = list(split.split(drawn))
+    divided = list(partition.divide(drawn))
     counts = Counter(part for part, _ in divided)
-    sample = [pair for part, pair in divided if part == "train" and not split.is_faulty(pair)]
+    sample = [pair for part, pair in divided if part == "train" and not partition.is_faulty(pair)]
     sources = [pair.source for pair in sample]
     targets = [pair.target for pair in sample]
 

@@ -1,6 +1,6 @@
 """`mtkit init`: write a config and the files of its corpus, and say what to expect.
 
-The training corpus is read twice: to check it, and to split and write it.
+The training corpus is read twice: to check it, and to divide and write it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from mtkit.decoding.output import check_output, is_stream, open_output
 from mtkit.errors import UserError
 from mtkit.init.config_text import Setting, choose_settings, describe_rules, render
 from mtkit.init.facts import CorpusFacts, describe_corpus
+from mtkit.init.partition import Partition
 from mtkit.init.presets import NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
-from mtkit.init.split import Split
 from mtkit.init.trial import run_trial
 from mtkit.machine import count_cores
 from mtkit.models.device import pick_device
@@ -79,13 +79,13 @@ def init(options: InitOptions) -> None:
     _check_report(report, options.corpus)
     languages = _choose_languages(options, report)
     counts = _check_existing(options, languages)
-    split = Split(
+    partition = Partition(
         pairs=report.distinct_pairs,
         parts=frozenset({"valid", "test"} - options.existing.keys()),
         held_out=held_out_sources(options.existing.values()),
         pair_filter=PairFilter(report.drop, report.statistics),
     )
-    facts, sample = describe_corpus(report, split, languages, counts)
+    facts, sample = describe_corpus(report, partition, languages, counts)
     _check_counts(options, facts)
     facts, plan = find_plan(facts, sample, options.minutes)
     sides = _name_sides(languages)
@@ -94,7 +94,7 @@ def init(options: InitOptions) -> None:
         open_output(options.output) as (config, _),
         create(options.folder, "corpus", {"pairs": facts.pairs}, {}, counts) as draft,
     ):
-        counts |= _write_pairs(split, options.corpus, draft, sides)
+        counts |= _write_pairs(partition, options.corpus, draft, sides)
         sections = {
             "data": _data_settings(options, sides, counts, languages[1]),
             **choose_settings(facts, plan),
@@ -219,18 +219,18 @@ def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
 
 
 def _write_pairs(
-    split: Split, corpus: Corpus, folder: Path, sides: tuple[str, str]
+    partition: Partition, corpus: Corpus, folder: Path, sides: tuple[str, str]
 ) -> Counter[str]:
     """Write the source and target file of each part; return the number of pairs of each part."""
     counts: Counter[str] = Counter()
     with ExitStack() as stack:
         files = {}
-        for part in ("train", *split.parts):
+        for part in ("train", *partition.parts):
             for side in sides:
                 file = (folder / f"{part}.{side}").open("w", encoding="utf-8", newline="\n")
                 files[part, side] = stack.enter_context(file)
         source, target = sides
-        for part, pair in split.split(read_pairs(corpus)):
+        for part, pair in partition.divide(read_pairs(corpus)):
             counts[part] += 1
             files[part, source].write(f"{pair.source}\n")
             files[part, target].write(f"{pair.target}\n")

@@ -32,8 +32,8 @@ from mtkit.corpus.statistics import Languages
 from mtkit.init.config_text import Setting, choose_settings, render
 from mtkit.init.facts import CorpusFacts, describe_corpus
 from mtkit.init.init import find_plan
+from mtkit.init.partition import Partition, key_of
 from mtkit.init.presets import PRESETS, Plan, Preset, Trial, choose_plan
-from mtkit.init.split import Split, key_of
 from mtkit.init.trial import run_trial
 
 PARTS = "train", "valid", "test"
@@ -50,7 +50,7 @@ def keys(placed: list[tuple[str, Pair]], side: int, *parts: str) -> list[int]:
 
 @given(PAIRS)
 def test_no_source_and_no_target_is_both_trained_on_and_held_out(pairs: list[Pair]) -> None:
-    placed = list(Split(100).split(pairs))
+    placed = list(Partition(100).divide(pairs))
     for side in (0, 1):
         assert not {*keys(placed, side, "train")} & {*keys(placed, side, "valid", "test")}
     held_out = keys(placed, 0, "valid", "test")
@@ -61,7 +61,7 @@ def test_no_source_and_no_target_is_both_trained_on_and_held_out(pairs: list[Pai
 @given(PAIRS, st.data())
 def test_sources_of_existing_sets_are_in_no_part(pairs: list[Pair], data: st.DataObject) -> None:
     texts = data.draw(st.sets(st.sampled_from([pair.source for pair in pairs] or ["a"])))
-    placed = list(Split(100, frozenset(), frozenset(map(normalised, texts))).split(pairs))
+    placed = list(Partition(100, frozenset(), frozenset(map(normalised, texts))).divide(pairs))
     assert not {*map(key_of, texts)} & {*keys(placed, 0, *PARTS)}
     assert {part for part, _ in placed} <= {"train"}
 
@@ -70,7 +70,7 @@ def test_sources_of_existing_sets_are_in_no_part(pairs: list[Pair], data: st.Dat
 def test_a_growing_corpus_holds_out_no_pair_that_was_trained_on(
     pairs: int, more: int, source: str
 ) -> None:
-    before, after = (Split(count).part_of(key_of(source)) for count in (pairs, pairs + more))
+    before, after = (Partition(count).part_of(key_of(source)) for count in (pairs, pairs + more))
     assert after in ("train", before)
 
 
@@ -317,7 +317,7 @@ def described(pairs: list[tuple[str, str]], languages: Languages, folder: Path) 
     for path, lines in zip(sides, zip(*pairs, strict=True), strict=True):
         write(path, list(lines))
     report = check_corpus(TextCorpus(source=sides[0], target=sides[1]), languages)
-    return describe_corpus(report, Split(report.distinct_pairs), languages, {})[0]
+    return describe_corpus(report, Partition(report.distinct_pairs), languages, {})[0]
 
 
 @pytest.mark.parametrize(

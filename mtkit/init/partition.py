@@ -42,7 +42,7 @@ def key_of(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Split:
+class Partition:
     """A rule that assigns each pair of a corpus to training, validation or test."""
 
     pairs: int
@@ -64,7 +64,7 @@ class Split:
             return "valid"
         return "train"
 
-    def split(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, Pair]]:
+    def divide(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, Pair]]:
         """Yield pairs with their part: first the training pairs in order, then the held-out pairs.
 
         Each source is held out once, with its first suitable target. Blank pairs are left out.
