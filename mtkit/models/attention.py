@@ -142,26 +142,38 @@ class NeighbourhoodAttention(MultiHeadAttention):
     def _attend(
         self, query: Heads, memory: KeyValue, bias: Bias | None, *, weights: bool
     ) -> tuple[Heads, AttentionWeights | None]:
-        length, r = query.shape[2], self.radius
-        position = torch.arange(max(length, 3 * r), device=query.device)
+        length = query.shape[2]
         if bias is None:
             bias = torch.zeros(1, 1, 1, length, device=query.device)
         if weights:  # the full matrix takes quadratic memory anyway
-            i = position[:length]
-            far = (i - i.unsqueeze(1)).abs() > r
-            return super()._attend(query, memory, bias.masked_fill(far, MASKED_BIAS), weights=True)
-        padding = -length % r
+            position = torch.arange(length, device=query.device)
+            is_far = (position - position.unsqueeze(1)).abs() > self.radius
+            bias = bias.masked_fill(is_far, MASKED_BIAS)
+            return super()._attend(query, memory, bias, weights=True)
+        return self._attend_in_blocks(query, memory, bias), None
+
+    def _attend_in_blocks(self, query: Heads, memory: KeyValue, bias: Bias) -> Heads:
+        """Return the attended values, computed in blocks of r = `radius` queries."""
+        r = self.radius
+        length = query.shape[2]
+        padding = -length % r  # to a whole number of blocks
         query = query * query.shape[-1] ** -0.5
         blocks = F.pad(query, (0, 0, 0, padding)).unflatten(2, (-1, r))  # (B, H, S/r, r, D/H)
-        # The 3r positions around each block, as views: (B, H, S/r, D/H, 3r) and (B, 1, S/r, 1, 3r).
-        padded = (F.pad(x, (0, 0, r, r + padding)) for x in (memory.key, memory.value))
-        key, value = (x.unfold(2, 3 * r, r) for x in padded)
-        near = F.pad(bias, (r, r + padding), value=MASKED_BIAS).unfold(3, 3 * r, r).transpose(2, 3)
-        distance = position[: 3 * r] - position[:r].unsqueeze(1) - r  # (r, 3r)
-        scores = blocks @ key + near.masked_fill(distance.abs() > r, MASKED_BIAS)
+
+        # The 3r positions around each block, as views, because copies would take three times the
+        # memory: (B, H, S/r, D/H, 3r) and (B, 1, S/r, 1, 3r).
+        key = F.pad(memory.key, (0, 0, r, r + padding)).unfold(2, 3 * r, r)
+        value = F.pad(memory.value, (0, 0, r, r + padding)).unfold(2, 3 * r, r)
+        bias = F.pad(bias, (r, r + padding), value=MASKED_BIAS).unfold(3, 3 * r, r).transpose(2, 3)
+
+        # The first of a block's 3r positions is r places before the block.
+        key_position = torch.arange(3 * r, device=query.device) - r
+        query_position = torch.arange(r, device=query.device)
+        distance = key_position - query_position.unsqueeze(1)  # (r, 3r)
+        scores = blocks @ key + bias.masked_fill(distance.abs() > r, MASKED_BIAS)
         attention = scores.softmax(dim=-1)  # (B, H, S/r, r, 3r)
         context = self.dropout(attention.to(value.dtype)) @ value.transpose(-2, -1)
-        return context.flatten(2, 3)[:, :, :length], None  # (B, H, S, D/H)
+        return cast(Tensor, context.flatten(2, 3)[:, :, :length])  # (B, H, S, D/H)
 
 
 class GlobalAttention(nn.Module, ABC):

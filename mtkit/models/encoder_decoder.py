@@ -44,23 +44,26 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         """
         super().__init__()
         self.settings = pair = settings.as_pair()
-        d_model, shared = pair.d_model, pair.tie == "all"
-        if shared and source_vocab != target_vocab:
+        d_model = pair.d_model
+        is_shared = pair.tie == "all"
+        is_tied = pair.tie != "none"
+        if is_shared and source_vocab != target_vocab:
             raise UserError(
                 f"model.tie: vocabularies of {source_vocab:,} and "
                 f"{target_vocab:,} subwords cannot share one embedding; set it to target"
             )
-        self.target_embedding = embedding = _embedding(target_vocab, d_model)
-        self.source_embedding = embedding if shared else _embedding(source_vocab, d_model)
-        tied = pair.tie != "none"
-        self.output = None if tied else nn.Linear(d_model, target_vocab, bias=False)
+        self.target_embedding = _embedding(target_vocab, d_model)
+        self.source_embedding = (
+            self.target_embedding if is_shared else _embedding(source_vocab, d_model)
+        )
+        self.output = None if is_tied else nn.Linear(d_model, target_vocab, bias=False)
         self.output_bias = nn.Parameter(torch.zeros(target_vocab)) if pair.output_bias else None
         self.encoder: Encoder = (
             TransformerEncoder(pair.encoder, d_model)
             if isinstance(pair.encoder, TransformerEncoderSettings)
             else LstmEncoder(pair.encoder, d_model)
         )
-        self.decoder: Decoder[Any, Any] = (  # it only ever receives its own memory and state
+        self.decoder: Decoder[Any, Any] = (  # it only receives memory and state that it has made
             TransformerDecoder(pair.decoder, d_model)
             if isinstance(pair.decoder, TransformerDecoderSettings)
             else LstmDecoder(pair.decoder, d_model)
@@ -123,9 +126,9 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         """Return A and W with A W^T = project(hidden); a bias becomes one more column of W."""
         if self.output_bias is None:
             return hidden, self.output_weight
-        one = hidden.new_ones(*hidden.shape[:-1], 1)
+        ones = hidden.new_ones(*hidden.shape[:-1], 1)
         weight = torch.cat([self.output_weight, self.output_bias.unsqueeze(1)], dim=1)
-        return torch.cat([hidden, one], dim=-1), weight
+        return torch.cat([hidden, ones], dim=-1), weight
 
 
 def _embedding(vocab: int, d_model: int) -> nn.Embedding:

@@ -71,12 +71,17 @@ class LstmEncoderLayer(nn.Module):
         position = torch.arange(mask.shape[1], device=mask.device)
         # Reverse each sentence within its length and leave padding in place.
         mirrored = torch.where(mask, last - position, position).unsqueeze(-1)  # (B, S, 1)
-        outputs, finals = [], []
+        outputs: list[Tensor] = []
+        finals: list[Tensor] = []
         for index, lstm in enumerate(self.directions):
-            output, _ = _run(lstm, x.gather(1, mirrored.expand_as(x)) if index else x)
-            final = last.unsqueeze(-1).expand(-1, 1, output.shape[-1])  # (B, 1, D / directions)
-            finals.append(output.gather(1, final).squeeze(1))
-            outputs.append(output.gather(1, mirrored.expand_as(output)) if index else output)
+            is_backward = index == 1
+            read = x.gather(1, mirrored.expand_as(x)) if is_backward else x
+            output, _ = _run(lstm, read)
+            place = last.unsqueeze(-1).expand(-1, 1, output.shape[-1])  # (B, 1, D / directions)
+            finals.append(output.gather(1, place).squeeze(1))
+            if is_backward:
+                output = output.gather(1, mirrored.expand_as(output))
+            outputs.append(output)
         return torch.cat(outputs, dim=-1), torch.cat(finals, dim=-1)  # (B, S, D), (B, D)
 
 
@@ -135,25 +140,41 @@ class LstmDecoder(Decoder[LstmMemory, LstmState]):
         self, memory: LstmMemory, state: LstmState, x: Hidden, *, attention: bool = False
     ) -> Decoded:
         words = self.embedding_dropout(x)  # (N, T, D)
-        outputs, weights = [], []
-        for x in torch.split(words, 1, dim=1) if self.input_feeding else [words]:
+        # With input feeding, a position depends on the attention of the one before it.
+        parts = torch.split(words, 1, dim=1) if self.input_feeding else [words]
+        outputs: list[Tensor] = []
+        weights: list[Tensor] = []
+        for part in parts:
+            x = part
             if self.input_feeding:  # [x_t; s̃_(t-1)]
-                x = torch.cat([x, state.feed.unsqueeze(1).to(x.dtype)], dim=-1)  # (N, 1, 2D)
-            hiddens, cells = [], []
-            for index, lstm in enumerate(self.layers):
-                before = (s[:, index].unsqueeze(0).contiguous() for s in (state.hidden, state.cell))
-                output, (hidden, cell) = _run(lstm, self.dropout(x) if index else x, *before)
-                x = x + output if self.residual and index else output  # (N, T, D)
-                hiddens.append(hidden[0])
-                cells.append(cell[0])
+                feed = state.feed.unsqueeze(1).to(x.dtype)
+                x = torch.cat([x, feed], dim=-1)  # (N, 1, 2D)
+            x, hidden, cell = self._run_layers(x, state)
             if self.attention is not None:  # h_t of the topmost layer becomes s̃_t
                 x, weight = self.attention(x, memory.keys, memory.states, memory.mask)
                 weights.append(weight)
-            outputs.append(self.dropout(x))
-            feed = outputs[-1][:, -1]
-            state = LstmState(torch.stack(hiddens, 1), torch.stack(cells, 1), feed)
+            output = self.dropout(x)
+            outputs.append(output)
+            state = LstmState(hidden, cell, feed=output[:, -1])
         shown = torch.cat(weights, dim=1)[:, None, None] if attention and weights else None
         return Decoded(torch.cat(outputs, dim=1), state, shown)  # shown: (N, 1, 1, T, S)
+
+    def _run_layers(
+        self, x: Float[Tensor, "N T I"], state: LstmState
+    ) -> tuple[Hidden, Float[Tensor, "N L D"], Float[Tensor, "N L D"]]:
+        """Return the outputs of the topmost layer, and state and cell of every layer."""
+        hiddens: list[Tensor] = []
+        cells: list[Tensor] = []
+        for index, lstm in enumerate(self.layers):
+            is_first = index == 0  # its input has its dropout already, and may be twice as wide
+            hidden = state.hidden[:, index].unsqueeze(0).contiguous()
+            cell = state.cell[:, index].unsqueeze(0).contiguous()
+            read = x if is_first else self.dropout(x)
+            output, (hidden, cell) = _run(lstm, read, hidden, cell)
+            x = x + output if self.residual and not is_first else output  # (N, T, D)
+            hiddens.append(hidden[0])
+            cells.append(cell[0])
+        return x, torch.stack(hiddens, 1), torch.stack(cells, 1)
 
 
 def _lstm(inputs: int, outputs: int) -> nn.LSTM:

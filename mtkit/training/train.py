@@ -216,7 +216,7 @@ def _steps(run: TrainingRun, state: TrainState) -> Generator[int]:
         inputs = ScheduleInputs(training.warmup, run.total_steps, config.model.d_model, losses)
         rate = progress.rate_scale * training.schedule.rate(progress.step + 1, inputs)
         attempt = partial(step, tokens=data.tokens, rate=rate)
-        # Processes wait for each other's gradients, so all must have equally many micro-batches.
+        # Of several processes, others may already wait for the gradients of this attempt.
         if run.group.size == 1:
             halve_if_too_large(attempt, data)
         else:
