@@ -72,13 +72,18 @@ class Checkpoints:
         because the run may have to roll back. A checkpoint of a later step is damaged: it is
         ignored here, and will be replaced.
         """
-        steps_so_far = [step for step in self.steps() if step <= progress.step]
-        ranked = [validation.step for validation in rank(progress.validations, training.best_by)]
-        ranked = [step for step in ranked if step in steps_so_far]
+        saved = [step for step in self.steps() if step <= progress.step]
+        ranked: list[int] = []
+        for validation in rank(progress.validations, training.best_by):
+            if validation.step in saved:
+                ranked.append(validation.step)
         best = ranked[0] if ranked else None
-        write_json(self.folder / INDEX, {"last": steps_so_far[-1], "best": best, "steps": steps})
-        if not progress.skipped_in_a_row:
-            for step in set(steps_so_far[: -training.keep]) - set(ranked[: training.average]):
+        write_json(self.folder / INDEX, {"last": saved[-1], "best": best, "steps": steps})
+        if progress.skipped_in_a_row:
+            return
+        newest = saved[-training.keep :]
+        for step in saved:
+            if step not in newest and step not in ranked[: training.average]:
                 remove(self.path(step))
 
     def remove_after(self, step: int) -> None:
@@ -181,10 +186,13 @@ def _moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 def _load_moments(optimizer: torch.optim.Optimizer, path: Path) -> None:
     states: dict[int, dict[str, Tensor]] = {}
     groups = optimizer.state_dict()["param_groups"]
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    parameters: list[Tensor] = []
+    for group in optimizer.param_groups:
+        parameters += group["params"]
     for key, value in safetensors.torch.load_file(path).items():
-        index, name = key.split(".", 1)
-        if value.shape not in ((), parameters[int(index)].shape):  # kernels would read past its end
+        number, name = key.split(".", 1)
+        index = int(number)
+        if value.shape not in ((), parameters[index].shape):  # kernels would read past its end
             raise UserError(f"{path}: {key} has the unexpected shape {tuple(value.shape)}")
-        states.setdefault(int(index), {})[name] = value
+        states.setdefault(index, {})[name] = value
     optimizer.load_state_dict({"state": states, "param_groups": groups})

@@ -93,13 +93,20 @@ class Journal:
         """Log the scores of the last validation, with a star for a new best."""
         validations = self.state.progress.validations
         validation = validations[-1]
-        scores = {k: v for k, v in asdict(validation).items() if k != "step" and v is not None}
+        scores: dict[str, float] = {}
+        shown: list[str] = []
+        for key, value in asdict(validation).items():
+            if key == "step" or value is None:
+                continue
+            name, digits = SHOWN_SCORES[key]
+            scores[key] = value
+            shown.append(f"{name} {value:{digits}}")
         self._write("valid", scores)
-        best_by = self.config.training.best_by  # if "step", the last weights need not be better
-        best = best_by != "step" and rank(validations, best_by)[0] is validation
-        shown = ((*SHOWN_SCORES[key], value) for key, value in scores.items())
-        text = "  ".join(f"{name} {value:{digits}}" for name, digits, value in shown)
-        say(f"step {validation.step:,}  valid: {text}{'  * best' if best else ''}")
+        best_by = self.config.training.best_by
+        # By "step" the last weights always rank first, but need not be better.
+        is_best = best_by != "step" and rank(validations, best_by)[0] is validation
+        star = "  * best" if is_best else ""
+        say(f"step {validation.step:,}  valid: {'  '.join(shown)}{star}")
         self._restart_rate()
 
     def _open_board(self) -> None:

@@ -63,10 +63,16 @@ class RunInputs:
         `ended`: the step at which `mtkit finish` ends the run; None if the run ends as planned.
         """
         config, batches = self.config, self.data.artifact
-        name = CHECKPOINTS if kind == "checkpoint" else kind
-        recipe = checkpoint_recipe(config) if kind == "checkpoint" else model_recipe(config, ended)
-        identities = {"tokenizer": batches.manifest["inputs"]["tokenizer"]}
-        identities["batches"] = batches.identity
+        if kind == "checkpoint":
+            name = CHECKPOINTS
+            recipe = checkpoint_recipe(config)
+        else:
+            name = kind
+            recipe = model_recipe(config, ended)
+        identities = {
+            "tokenizer": batches.manifest["inputs"]["tokenizer"],
+            "batches": batches.identity,
+        }
         if self.origin:
             identities["init_from"] = self.origin.identity
         return Stage(kind, Path(config.run) / name, recipe, identities)
@@ -153,14 +159,23 @@ def _find_changed_text(config: Config, batches: Artifact) -> str | None:
     made = (batches.path / MANIFEST).stat().st_mtime
     texts: dict[str, str] = {}
     for name, corpora in (("data.train", config.data.train), ("data.valid", config.data.valid)):
-        paths = (path for corpus in listed(corpora) for path in paths_of(corpus))
-        files = [path.stat() for path in paths if path.is_file()]  # none if it is on the hub
-        is_small = 0 < sum(file.st_size for file in files) <= MAX_BYTES_TO_HASH
-        if is_small or any(file.st_ctime > made for file in files):
+        size = 0
+        newest = 0.0
+        for corpus in listed(corpora):
+            for path in paths_of(corpus):
+                if path.is_file():  # a corpus of the hub has no files
+                    file = path.stat()
+                    size += file.st_size
+                    newest = max(newest, file.st_ctime)
+        is_small = 0 < size <= MAX_BYTES_TO_HASH
+        if is_small or newest > made:
             with suppress(UserError):
                 texts |= hash_corpora(corpora, name)
     inputs = batches.manifest["inputs"]
-    return next((name for name, text in texts.items() if inputs.get(name) != text), None)
+    for name, text in texts.items():
+        if inputs.get(name) != text:
+            return name
+    return None
 
 
 def check_origin(config: Config) -> Artifact | None:

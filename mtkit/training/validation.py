@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import wait
 from contextlib import closing
+from itertools import chain
 from typing import Any
 
 import torch
@@ -84,8 +85,10 @@ def _loss(run: TrainingRun, state: TrainState, stop: StopSignals) -> float:
             loss = loss_of(batch)
         losses.append((loss.nll.item(), batch.target_tokens))
     parts = _gather(group, None if stop.received else losses)
-    nll, tokens = zip(*(batch for part in parts for batch in part), strict=True)
-    return math.fsum(nll) / math.fsum(tokens)
+    batches: list[tuple[float, int]] = list(chain.from_iterable(parts))
+    # An exact sum does not depend on how the batches are divided among the processes.
+    total = math.fsum(nll for nll, _ in batches)
+    return total / sum(tokens for _, tokens in batches)
 
 
 def _scores(run: TrainingRun, state: TrainState, stop: StopSignals) -> tuple[float | None, float]:
@@ -96,9 +99,13 @@ def _scores(run: TrainingRun, state: TrainState, stop: StopSignals) -> tuple[flo
     inputs, training, decoding = run.inputs, run.config.training, run.config.decoding
     sources = inputs.data.valid_source[: training.validation_sentences]
     references = inputs.data.valid_target[: training.validation_sentences]
+    # A model that has learned little would write up to the longest length for every sentence.
     max_length = min(decoding.max_length, 2 * int(inputs.data.valid.lengths.max()))
-    min_length = min(decoding.min_length, max_length)
-    changes = {"beam": 1, "max_length": max_length, "min_length": min_length}
+    changes = {
+        "beam": 1,
+        "max_length": max_length,
+        "min_length": min(decoding.min_length, max_length),
+    }
     request = Request(decoding.model_copy(update=changes))
     rank, size = run.group.rank, run.group.size
     with closing(Translator(PyTorchEngine(state.model), inputs.tokenizer, request)) as translator:
@@ -106,11 +113,10 @@ def _scores(run: TrainingRun, state: TrainState, stop: StopSignals) -> tuple[flo
     hypotheses = [""] * len(sources)
     for other, part in enumerate(_gather(run.group, translations)):
         hypotheses[other::size] = part
-    texts = list(zip(sources, hypotheses, references, strict=True))
-    for source, hypothesis, reference in texts[:SHOWN_TRANSLATIONS]:
-        say(fitted(f"  source      {source}"))
-        say(fitted(f"  hypothesis  {hypothesis}"))
-        say(fitted(f"  reference   {reference}"))
+    for index in range(min(SHOWN_TRANSLATIONS, len(sources))):
+        say(fitted(f"  source      {sources[index]}"))
+        say(fitted(f"  hypothesis  {hypotheses[index]}"))
+        say(fitted(f"  reference   {references[index]}"))
     language = run.config.data.target_language
     scores = score(hypotheses, references, language=language, keys=MAIN_METRICS)
     suits_bleu = Writing.of(language, references).suits_bleu(references)
