@@ -45,9 +45,11 @@ class Files:
     @property
     def is_resumable(self) -> bool:
         """Whether all inputs and the output are files, so that a later command can resume."""
-        read = (self.input, self.prefixes) if self.prefixes else (self.input,)
-        are_files = all(path and path.is_file() for path in read)
-        return are_files and self.output is not None and not is_stream(self.output)
+        if self.input is None or not self.input.is_file():
+            return False
+        if self.prefixes and not self.prefixes.is_file():
+            return False
+        return self.output is not None and not is_stream(self.output)
 
     def check(self) -> None:
         """Raise UserError if a file cannot be used, or the numbers of lines and prefixes differ."""
@@ -97,20 +99,28 @@ class Format:
             return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
         if self.n_best is None and not self.alignments:
             return f"{translation.text}\n"
-        lines = []
-        for row in [*ranked, *[Translation("", None)] * (self.rows - len(ranked))]:
-            fields = [row.text.replace("\t", " ")]
-            if self.n_best is not None:
-                score = "-inf" if row.score is None else f"{row.score:.6f}"
-                fields = [str(number), score, *fields]
-            if self.alignments:
-                fields.append(to_pharaoh(row.alignment))
-            lines.append("\t".join(fields) + "\n")
-        return "".join(lines)
+        missing = self.rows - len(ranked)
+        rows = ranked + [Translation("", score=None)] * missing
+        return "".join(self._row(number, translation) for translation in rows)
+
+    def _row(self, number: int, translation: Translation) -> str:
+        """Return a translation as fields with tabs between them."""
+        fields: list[str] = []
+        if self.n_best is not None:
+            score = "-inf" if translation.score is None else f"{translation.score:.6f}"
+            fields += [str(number), score]
+        fields.append(translation.text.replace("\t", " "))
+        if self.alignments:
+            fields.append(to_pharaoh(translation.alignment))
+        return "\t".join(fields) + "\n"
 
     def _record(self, translation: Translation) -> dict[str, Any]:
-        names = ("text", "score", "tokens", "truncated")
-        record: dict[str, Any] = {name: getattr(translation, name) for name in names}
+        record: dict[str, Any] = {
+            "text": translation.text,
+            "score": translation.score,
+            "tokens": translation.tokens,
+            "truncated": translation.truncated,
+        }
         if self.alignments:
             record["alignment"] = to_pharaoh(translation.alignment)
         return record
@@ -129,7 +139,8 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         BrokenPipeError: the reader of the output has closed it.
     """
     files.check()
-    truncated, examples = 0, list[int]()
+    truncated = 0
+    examples: list[int] = []
     with (
         open_input(files.input) as source,
         open_output(
@@ -147,13 +158,19 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         shown.advance(done)
         number, began = done, time.monotonic()
         for translations in _translations(translator, files, source, done):
-            rows = [form.format(*pair).encode() for pair in enumerate(translations, number + 1)]
+            rows = [
+                form.format(row, translation).encode()
+                for row, translation in enumerate(translations, start=number + 1)
+            ]
             with path_in_oserror(files.output or Path("stdout")):
                 target.writelines(rows)
                 target.flush()
-            cut = [n for n, it in enumerate(translations, number + 1) if it.truncated]
-            truncated, examples = truncated + len(cut), (examples + cut)[:MAX_NAMED_LINES]
-            number += len(translations)
+            for translation in translations:
+                number += 1
+                if translation.truncated:
+                    truncated += 1
+                    if len(examples) < MAX_NAMED_LINES:
+                        examples.append(number)
             rate = (number - done) / max(time.monotonic() - began, 1e-3)
             shown.advance(len(translations), f"{rate:,.0f} lines/s")
     if files.output:

@@ -343,6 +343,7 @@ MODULES = (
     "corpus.text",
     "decoding.reading",
     "decoding.text.case",
+    "decoding.text.line",
     "decoding.text.sentences",
     "decoding.text.verbatim",
     "report",

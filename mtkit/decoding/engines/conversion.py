@@ -26,10 +26,6 @@ if TYPE_CHECKING:  # a cached model needs neither numpy nor torch
     from torch import Tensor, nn
 
 
-ALL_HEADS = 0
-"""CTranslate2's number for the mean of all heads, which our alignments use, too."""
-
-
 def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engine:
     """Open the converted model and search once, because some libraries fail only at first use."""
     options = options.model_copy(update={"device": resolve_device(options.device)})
@@ -97,7 +93,6 @@ def _stage(opened: OpenedModel, compute_type: str, path: Path) -> Stage:
         "version": version("ctranslate2"),
         "compute_type": compute_type,
         "positions": positions(opened.config),
-        "alignment_heads": ALL_HEADS,
     }
     return Stage("export", path, Recipe(settings), {"model": opened.artifact.identity})
 
@@ -118,7 +113,6 @@ def _build_spec(opened: OpenedModel) -> Any:
         pre_norm=settings.norm == "pre",
         activation=Activation["SWISH" if is_gated else settings.activation.upper()],
         ffn_glu=is_gated,
-        alignment_heads=ALL_HEADS,  # of the last layer, which is the default
     )
     _fill_half(spec.encoder, model.encoder, model.source_embedding, length)
     _fill_half(spec.decoder, model.decoder, model.target_embedding, length)

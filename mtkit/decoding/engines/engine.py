@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -76,30 +75,44 @@ class Request:
         """
         check_names(settings)
         changes = {name: value for name, value in settings.items() if value is not None}
-        own = {name: changes.pop(name) for name in REQUEST_SETTINGS if name in changes}
-        is_sampled = own.pop("sample", self.sampling is not None)
-        sampling = changes.keys() & SamplingSettings.model_fields.keys()
-        if sampling and not is_sampled:
-            raise UserError(f"{min(sampling)} needs sample=True")
-        drawn = _change(self.sampling or SamplingSettings(), changes) if is_sampled else None
-        return replace(self, settings=_change(self.settings, changes), sampling=drawn, **own)
+        fields = {name: changes.pop(name) for name in REQUEST_SETTINGS if name in changes}
+        is_sampled = fields.pop("sample", self.sampling is not None)
+        of_sampling = changes.keys() & SamplingSettings.model_fields.keys()
+        if of_sampling and not is_sampled:
+            raise UserError(f"{min(of_sampling)} needs sample=True")
+        sampling = None
+        if is_sampled:
+            sampling = _change(self.sampling or SamplingSettings(), changes)
+        decoding = _change(self.settings, changes)
+        return replace(self, settings=decoding, sampling=sampling, **fields)
 
 
 def _change(section: _Section, changes: Mapping[str, Any]) -> _Section:
     """Return the section with those changes that belong to it."""
-    own = {name: value for name, value in changes.items() if name in type(section).model_fields}
-    return validated(type(section), section.model_dump() | own)
+    values = section.model_dump()
+    for name, value in changes.items():
+        if name in values:
+            values[name] = value
+    return validated(type(section), values)
 
 
 def check_names(settings: Mapping[str, Any], others: Iterable[str] = ()) -> None:
     """Raise UserError if a setting is unknown, and suggest the name that was probably meant."""
-    sections = (DecodingSettings.model_fields, SamplingSettings.model_fields)
-    names = [*REQUEST_SETTINGS, *chain(*sections), *others]
+    names = [
+        *REQUEST_SETTINGS,
+        *DecodingSettings.model_fields,
+        *SamplingSettings.model_fields,
+        *others,
+    ]
     for name in settings:
-        if name not in names:
-            similar = [it for it in names if it in name] or difflib.get_close_matches(name, names)
-            hint = f"did you mean '{similar[0]}'?" if similar else f"choose from {', '.join(names)}"
-            raise UserError(f"{name}: unknown setting; {hint}")
+        if name in names:
+            continue
+        similar = [known for known in names if known in name]  # such as beam in beam_size
+        similar = similar or difflib.get_close_matches(name, names)
+        hint = f"choose from {', '.join(names)}"
+        if similar:
+            hint = f"did you mean '{similar[0]}'?"
+        raise UserError(f"{name}: unknown setting; {hint}")
 
 
 class EngineOptions(Settings):

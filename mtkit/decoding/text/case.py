@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain, islice
 
 from mtkit.decoding.text.line import Answer, Context, Span, Split, join_answers, normalised_prefix
 from mtkit.tokenizer.codec import Tokenizer
@@ -54,13 +54,17 @@ def _origin(text: str, span: Span) -> Sequence[int]:
         return span.origin
     # Some letters become two, such as ŉ, and some become one, such as i with a combining dot. So
     # every character of a word comes from the first character of that word.
+    old_words = _WORD.finditer(span.text)
+    new_words = _WORD.finditer(text)
     origin: list[int] = []
     end = 0
-    for old, new in zip(_WORD.finditer(span.text), _WORD.finditer(text), strict=True):
+    for old, new in zip(old_words, new_words, strict=True):
         origin += span.origin[end : old.start()]  # the white space before the word stays
-        origin += [span.origin[old.start()]] * len(new[0])
+        first = span.origin[old.start()]
+        origin += [first] * len(new[0])
         end = old.end()
-    return [*origin, *span.origin[end:]]
+    origin += span.origin[end:]
+    return origin
 
 
 def _capitalise_answer(answers: Sequence[Answer], *, dotless_i: bool) -> Answer:
@@ -117,15 +121,20 @@ def truecase(
     words: list[_Word] = []
     is_first = True
     for match in _WORD.finditer(line):
-        word = match[0]
-        words.append(_Word(word, is_first, _spell(word, dotless_i)))
-        is_first = word.endswith(_SENTENCE_END) and word.casefold() not in stopped
+        text = match[0]
+        words.append(_Word(text, is_first, _spell(text, dotless_i)))
+        is_first = text.endswith(_SENTENCE_END) and text.casefold() not in stopped
     # In one call, which takes far less time than a call for each word.
-    ids = iter(tokenizer.encode_source([text for word in words for text in word.spellings]))
-    best = iter([word.best([next(ids) for _ in word.spellings]) for word in words])
-    cased = _WORD.sub(lambda _: next(best), line)
-    after, before = map(len, tokenizer.encode_source([cased, line]))
-    return cased if after < before else line
+    spellings = list(chain.from_iterable(word.spellings for word in words))
+    encoded = iter(tokenizer.encode_source(spellings))
+    best: list[str] = []
+    for word in words:
+        of_word = list(islice(encoded, len(word.spellings)))
+        best.append(word.best(of_word))
+    known = iter(best)
+    cased = _WORD.sub(lambda _: next(known), line)
+    after, before = tokenizer.encode_source([cased, line])
+    return cased if len(after) < len(before) else line
 
 
 @dataclass(frozen=True)

@@ -70,15 +70,17 @@ def _origin_of_subwords(span: Span, context: Context) -> list[int]:
 
 def _divide(span: Span, abbreviations: Container[str]) -> list[Span]:
     """Split a span at sentence ends, else in two; return a single character in one part."""
-    ends = (match.end() for match in SENTENCE_END.finditer(span.text))
-    sentences = [span.cut(start, end) for start, end in split_at(ends, span.text, abbreviations)]
+    ends = [match.end() for match in SENTENCE_END.finditer(span.text)]
+    ranges = split_at(ends, span.text, abbreviations)
+    sentences = [span.cut(start, end) for start, end in ranges]
     if len(sentences) != 1:
         return sentences
-    text = sentences[0].text
-    middle = _find_boundary(text, len(text) // 2)
-    spaces = [match.start() for match in _SPACE.finditer(text)]
+    (sentence,) = sentences
+    length = len(sentence.text)
+    middle = _find_boundary(sentence.text, length // 2)
+    spaces = [match.start() for match in _SPACE.finditer(sentence.text)]
     cut = min(spaces, key=lambda space: abs(space - middle), default=middle)
-    halves = [sentences[0].cut(0, cut), sentences[0].cut(cut, len(text))]
+    halves = [sentence.cut(0, cut), sentence.cut(cut, length)]
     return [half for half in halves if half.text]
 
 

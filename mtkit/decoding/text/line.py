@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from mtkit.corpus.text import is_blank, normalise
+from mtkit.corpus.text import normalise
 from mtkit.decoding.engines.engine import Request
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -134,8 +134,7 @@ def normalised_text(line: Line) -> str:
 
 def normalised_prefix(line: Line) -> str:
     """Return the prefix of a line as corpora are normalised; empty: the line has no prefix."""
-    prefix = normalise(without_surrogates(line.prefix))
-    return "" if is_blank(prefix) else prefix
+    return normalise(without_surrogates(line.prefix))
 
 
 def without_surrogates(text: str) -> str:

@@ -20,7 +20,6 @@ from mtkit.decoding.text.line import (
     Encoded,
     Join,
     Line,
-    Part,
     Span,
     TextStep,
     Translation,
@@ -41,7 +40,6 @@ STEPS: Sequence[TextStep] = (
     fit.split,  # last: it encodes
 )
 """The steps on the way to the model; on the way back, they join in the opposite order."""
-
 
 Leaf = Copied | Encoded
 
@@ -140,23 +138,30 @@ class Window:
     def _translation(
         self, line: _SplitLine, candidates: Sequence[Sequence[_Candidate]]
     ) -> Translation:
-        """Join the best candidates of all leaves, then the second best ones for the alternative...
+        """Join the best candidates of all leaves, then the second best ones, and so on.
 
         If a leaf has fewer candidates than others, its last one is repeated.
         """
         by_text: dict[str, Translation] = {}
-        for rank in range(max(map(len, candidates), default=1)):
-            chosen = [ranked[min(rank, len(ranked) - 1)] for ranked in candidates]
-            answer = _join(line.tree, iter([candidate.answer for candidate in chosen]))
-            translation = self._finish(line, answer, [candidate.hypothesis for candidate in chosen])
-            by_text.setdefault(" ".join(answer.text.split()), translation)
+        ranks = max(map(len, candidates), default=1)
+        for rank in range(ranks):
+            answers: list[Answer] = []
+            hypotheses: list[Hypothesis] = []
+            for ranked in candidates:
+                candidate = ranked[min(rank, len(ranked) - 1)]
+                answers.append(candidate.answer)
+                hypotheses.append(candidate.hypothesis)
+            answer = _join(line.tree, iter(answers))
+            # Texts that differ only in their spaces would look the same.
+            visible = " ".join(answer.text.split())
+            if visible not in by_text:
+                by_text[visible] = self._finish(answer, hypotheses)
         best, *others = by_text.values()
         others = others[: self.context.request.n_best - 1]
-        return replace(best, alternatives=others) if others else best
+        return replace(best, alternatives=others)
 
-    def _finish(
-        self, line: _SplitLine, answer: Answer, hypotheses: Sequence[Hypothesis]
-    ) -> Translation:
+    def _finish(self, answer: Answer, hypotheses: Sequence[Hypothesis]) -> Translation:
+        """Return the translation of a line: its text, and the hypotheses of all leaves."""
         alignment: set[tuple[int, int]] = set()
         if answer.links:
             words = Words(answer.text)
@@ -181,7 +186,8 @@ def split_lines(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -
     """Lead the lines through all steps."""
     context = Context(tokenizer, request)
     begun = [_begin(line) for line in lines]
-    trees = iter(_run([part for part in begun if isinstance(part, Span)], STEPS, context))
+    spans = [part for part in begun if isinstance(part, Span)]
+    trees = iter(_run(spans, STEPS, context))
     sentences: list[Sentence] = []
     split: list[_SplitLine] = []
     for line, part in zip(lines, begun, strict=True):
@@ -192,8 +198,10 @@ def split_lines(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -
                 key = (line.id or 0, len(leaves))
                 sentences.append(Sentence([*leaf.ids, EOS], list(begin), key))
             leaves.append(leaf)
-        needs_words = request.alignments and isinstance(part, Span)
-        split.append(_SplitLine(tree, leaves, Words(part.text) if needs_words else None))
+        words = None
+        if request.alignments and isinstance(part, Span):
+            words = Words(part.text)
+        split.append(_SplitLine(tree, leaves, words))
     return Window(sentences, split, context)
 
 
@@ -211,17 +219,20 @@ def _run(spans: Sequence[Span], steps: Sequence[TextStep], context: Context) -> 
     """Apply a step to all spans, and the other steps to what becomes of them."""
     step, *others = steps
     splits = step(spans, context)
-    parts: list[Part] = [part for split in splits for part in split.parts]
-    further = [part for part in parts if isinstance(part, Span)]
-    trees = iter(_run(further, others, context) if further else [])
-    grown: list[_Tree | Leaf] = []
+    further: list[Span] = []
     for split in splits:
-        branches = [next(trees) if isinstance(part, Span) else part for part in split.parts]
-        if len(branches) == 1 and split.join is join_answers and not split.prefix:
-            grown.append(branches[0])  # as for nearly all spans: the step has changed nothing
+        further += [part for part in split.parts if isinstance(part, Span)]
+    # The spans of all lines go through the next step together, so that it encodes them in one call.
+    grown = iter(_run(further, others, context) if further else [])
+    trees: list[_Tree | Leaf] = []
+    for split in splits:
+        branches = [next(grown) if isinstance(part, Span) else part for part in split.parts]
+        is_unchanged = split.join is join_answers and not split.prefix
+        if len(branches) == 1 and is_unchanged:
+            trees.append(branches[0])  # as for nearly all spans: nothing is to be joined
         else:
-            grown.append(_Tree(branches, split.join, split.prefix))
-    return grown
+            trees.append(_Tree(branches, split.join, split.prefix))
+    return trees
 
 
 def _leaves(tree: _Tree | Leaf, prefix: Sequence[int] = ()) -> Iterator[tuple[Leaf, Sequence[int]]]:

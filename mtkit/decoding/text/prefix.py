@@ -32,9 +32,12 @@ def split(spans: Sequence[Span], context: Context) -> list[Split]:
     encoded = [ids[:max_length] for ids in context.tokenizer.encode_target(prefixes)]
     spellings = context.tokenizer.decode(encoded)
     splits: list[Split] = []
-    for span, ids, spelling in zip(spans, encoded, spellings, strict=True):
-        respell = partial(_respell, spelling=spelling, line=span.line)
-        splits.append(Split([span], respell, prefix=ids) if ids else Split([span]))
+    for number, span in enumerate(spans):
+        if not encoded[number]:
+            splits.append(Split([span]))
+            continue
+        respell = partial(_respell, spelling=spellings[number], line=span.line)
+        splits.append(Split([span], respell, prefix=encoded[number]))
     return splits
 
 

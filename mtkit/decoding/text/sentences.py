@@ -87,7 +87,8 @@ def _sentence_starts(text: str, language: str) -> Iterator[int]:
 def _blocks(text: str) -> Iterator[str]:
     """Split a text where a sentence may end, if possible into blocks of up to BLOCK_CHARACTERS."""
     start = end = 0
-    for following in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
+    ends = [match.end() for match in SENTENCE_END.finditer(text)]
+    for following in [*ends, len(text)]:
         if following - start > BLOCK_CHARACTERS and end > start:
             yield text[start:end]
             start = end
@@ -101,13 +102,15 @@ def split_at(
     """Split a text at those places where a sentence surely ends; leave out blank parts."""
     cuts = [0]
     for place in places:
-        before = text[max(cuts[-1], place - CONTEXT_CHARACTERS) : place].strip()
+        # Only a few characters are read, so that the time grows linearly with the text.
+        first = max(cuts[-1], place - CONTEXT_CHARACTERS)
+        before = text[first:place].strip()
         after = text[place : place + CONTEXT_CHARACTERS]
         if not _is_short(before) and _is_sentence_end(before, after, abbreviations):
             cuts.append(place)
     rest = text[cuts[-1] :][:CONTEXT_CHARACTERS].strip()
     if len(cuts) > 1 and _is_short(rest):
-        cuts.pop()
+        cuts.pop()  # a short last word stays with the sentence before it
     ranges = pairwise([*cuts, len(text)])
     return [(start, end) for start, end in ranges if text[start:end].strip()]
 
