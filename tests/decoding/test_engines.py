@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from architectures import LAYERS, LSTM, pair, seq2seq, transformer
@@ -132,6 +133,34 @@ def test_both_engines_continue_a_prefix_alike(folder: Path, settings: dict[str, 
         assert (theirs[0].tokens, theirs[0].finished) == (ours[0].tokens, ours[0].finished)
         assert ours[0].tokens[: len(sentence.prefix)] == sentence.prefix
         assert theirs[0].score == pytest.approx(ours[0].score, abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beam", [1, 4])
+def test_both_engines_attend_alike(folder: Path, beam: int) -> None:
+    """In batches of several sentences, with and without prefixes."""
+    request = Request(DecodingSettings(max_length=12, beam=beam), beam, alignments=True)
+    draw = random.Random(3)
+    sentences = [
+        replace(sentence, prefix=draw.choices(range(4, 300), k=draw.choice([0, 0, 1, 3])))
+        for sentence in sources(40)
+    ]
+    by_torch, by_other = (
+        search_with(folder, engine, request, sentences) for engine in ("torch", "ctranslate2")
+    )
+    compared = 0
+    for sentence, ours, theirs in zip(sentences, by_torch, by_other, strict=True):
+        attention = {tuple(hypothesis.tokens): hypothesis.attention for hypothesis in ours}
+        for hypothesis in theirs:
+            expected = attention.get(tuple(hypothesis.tokens))
+            if expected is None or not hypothesis.tokens:
+                continue
+            assert hypothesis.attention is not None
+            # Neither has a row or a column for EOS.
+            assert expected.shape == (len(hypothesis.tokens), len(sentence.source) - 1)
+            np.testing.assert_allclose(hypothesis.attention, expected, atol=1e-4)
+            compared += 1
+    assert compared >= 20
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
@@ -319,6 +348,18 @@ def test_each_library_version_has_its_own_conversion(
     before = cached(opened, "float32")
     monkeypatch.setattr("mtkit.decoding.engines.conversion.version", lambda name: "4.99.0")
     assert cached(opened, "float32").manifest["request"] != before.manifest["request"]
+
+
+def test_a_conversion_that_returns_other_attention_is_converted_again(
+    plain: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = open_model(plain)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(conversion, "ALL_HEADS", 1)
+        before = cached(opened, "float32")
+    after = cached(opened, "float32")
+    assert after.path == before.path
+    assert after.identity != before.identity
 
 
 def test_without_a_writable_cache_torch_translates(

@@ -26,6 +26,10 @@ if TYPE_CHECKING:  # a cached model needs neither numpy nor torch
     from torch import Tensor, nn
 
 
+ALL_HEADS = 0
+"""CTranslate2's number for the mean of all heads, which our alignments use, too."""
+
+
 def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engine:
     """Open the converted model and search once, because some libraries fail only at first use."""
     options = options.model_copy(update={"device": resolve_device(options.device)})
@@ -93,6 +97,7 @@ def _stage(opened: OpenedModel, compute_type: str, path: Path) -> Stage:
         "version": version("ctranslate2"),
         "compute_type": compute_type,
         "positions": positions(opened.config),
+        "alignment_heads": ALL_HEADS,
     }
     return Stage("export", path, Recipe(settings), {"model": opened.artifact.identity})
 
@@ -105,7 +110,8 @@ def _build_spec(opened: OpenedModel) -> Any:
     from mtkit.models.weights import load_model
 
     model = load_model(opened.config, opened.weights)
-    settings, length = model.settings.as_transformer(), positions(opened.config)
+    settings = model.settings.as_transformer()
+    length = positions(opened.config)
     is_gated = settings.activation == "gated"
     spec: Any = TransformerSpec.from_config(
         (model.settings.encoder.layers, model.settings.decoder.layers),
@@ -113,6 +119,7 @@ def _build_spec(opened: OpenedModel) -> Any:
         pre_norm=settings.norm == "pre",
         activation=Activation["SWISH" if is_gated else settings.activation.upper()],
         ffn_glu=is_gated,
+        alignment_heads=ALL_HEADS,  # of the last layer, which is the default
     )
     _fill_half(spec.encoder, model.encoder, model.source_embedding, length)
     _fill_half(spec.decoder, model.decoder, model.target_embedding, length)
@@ -125,16 +132,20 @@ def _build_spec(opened: OpenedModel) -> Any:
     source, target = opened.tokenizer.vocabularies
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
-    config = spec.config
-    config.unk_token, config.bos_token, config.eos_token = target[UNK], target[BOS], target[EOS]
-    config.decoder_start_token, config.add_source_eos = target[BOS], True
+    spec.config.unk_token = target[UNK]
+    spec.config.bos_token = target[BOS]
+    spec.config.eos_token = target[EOS]
+    spec.config.decoder_start_token = target[BOS]
+    spec.config.add_source_eos = True
     return spec
 
 
 def _fill_half(spec: Any, half: Any, embedding: nn.Embedding, positions: int) -> None:
     """Fill the spec of the encoder or decoder."""
-    table = spec.embeddings  # a list in encoders, which may have several
-    (table[0] if isinstance(table, list) else table).weight = _array(embedding.weight)
+    table = spec.embeddings
+    if isinstance(table, list):  # in encoders, which may have several
+        (table,) = table
+    table.weight = _array(embedding.weight)
     # Without this table CTranslate2 would compute sinusoids, so `positions: none` gives zeros.
     spec.position_encodings.encodings = _array(half.positions(0, positions))
     for layer_spec, layer in zip(spec.layer, half.layers, strict=True):
@@ -142,32 +153,36 @@ def _fill_half(spec: Any, half: Any, embedding: nn.Embedding, positions: int) ->
 
 
 def _fill_layer(spec: Any, layer: Any) -> None:
-    own, cross = layer.self_attention, getattr(layer, "cross_attention", None)
-    _fill(spec.self_attention.linear[0], own.query, own.key, own.value)
-    _fill(spec.self_attention.linear[1], own.output)
+    attention = layer.self_attention
+    _fill(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
+    _fill(spec.self_attention.linear[1], attention.output)
     _fill(spec.self_attention.layer_norm, layer.self_residual.norm)
-    if cross is not None:  # in decoders
-        _fill(spec.attention.linear[0], cross.query)
-        _fill(spec.attention.linear[1], cross.key, cross.value)
-        _fill(spec.attention.linear[2], cross.output)
+    cross_attention = getattr(layer, "cross_attention", None)
+    if cross_attention is not None:  # in decoders
+        _fill(spec.attention.linear[0], cross_attention.query)
+        _fill(spec.attention.linear[1], cross_attention.key, cross_attention.value)
+        _fill(spec.attention.linear[2], cross_attention.output)
         _fill(spec.attention.layer_norm, layer.cross_residual.norm)
-    gate, value = spec.ffn.linear_0, getattr(spec.ffn, "linear_0_noact", None)
-    _fill(gate, layer.feed_forward.expand)
+    _fill_feed_forward(spec.ffn, layer.feed_forward)
+    _fill(spec.ffn.layer_norm, layer.feed_forward_residual.norm)
+
+
+def _fill_feed_forward(spec: Any, feed_forward: Any) -> None:
+    gate = spec.linear_0
+    _fill(gate, feed_forward.expand)
+    value = getattr(spec, "linear_0_noact", None)
     if value is not None:  # our matrix holds the gate and the value, one after the other
         gate.weight, value.weight = gate.weight.reshape(2, -1, gate.weight.shape[1])
         gate.bias, value.bias = gate.bias.reshape(2, -1)
-    _fill(spec.ffn.linear_1, layer.feed_forward.contract)
-    _fill(spec.ffn.layer_norm, layer.feed_forward_residual.norm)
+    _fill(spec.linear_1, feed_forward.contract)
 
 
 def _fill(spec: Any, *modules: Any) -> None:
     """Copy a norm, or linear layers; the matrices of several layers are concatenated."""
     import torch
 
-    weight, bias = (
-        _array(torch.cat([getattr(module, name) for module in modules]))
-        for name in ("weight", "bias")
-    )
+    weight = _array(torch.cat([module.weight for module in modules]))
+    bias = _array(torch.cat([module.bias for module in modules]))
     if hasattr(spec, "gamma"):
         spec.gamma, spec.beta = weight, bias
     else:

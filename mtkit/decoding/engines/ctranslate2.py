@@ -7,6 +7,12 @@ Its search differs from ours in three ways, measured with version 4.8.5:
 - With a length penalty of 0 it stops later than our search; with a tiny penalty, at the same step.
 - In a batch with prefixes, EOS can follow a prefix directly only if it is the best of all symbols.
   So sentences with and without a prefix are in separate batches.
+
+For alignments it returns the attention of every hypothesis, which is that of our models: the mean
+of all heads of the last decoder layer, with a row for each token, prefixes included, and no row or
+column for EOS. But in a batch of several sentences, with a beam above 1, the first row is that of
+another sentence. So this engine computes the first rows again. They depend on the source alone,
+because before the first token all hypotheses are equal.
 """
 
 from __future__ import annotations
@@ -16,9 +22,10 @@ import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from mtkit.artifacts.manifest import Artifact
@@ -36,6 +43,9 @@ from mtkit.decoding.engines.engine import (
 from mtkit.machine import available_cpus
 from mtkit.symbols import BOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def _import_extension() -> Any:
@@ -126,9 +136,14 @@ class CTranslate2Engine(Engine):
             self._translator.unload_model()
 
     def _search(self, batch: SentenceBatch) -> NBestLists:
-        request, settings = batch.request, batch.request.settings
+        request = batch.request
+        settings = request.settings
+        sources = [
+            [self._source[i] for i in sentence.source[:-1]]  # CTranslate2 adds EOS
+            for sentence in batch.sentences
+        ]
         results = self._translator.translate_batch(
-            [[self._source[i] for i in sentence.source[:-1]] for sentence in batch.sentences],
+            sources,
             [[self._target[i] for i in sentence.prefix] for sentence in batch.sentences],
             beam_size=settings.beam,
             num_hypotheses=settings.beam,
@@ -140,24 +155,64 @@ class CTranslate2Engine(Engine):
             max_decoding_length=settings.max_length,
             min_decoding_length=settings.min_length,
             return_scores=request.scores or settings.beam > 1,
+            return_attention=request.alignments,
         )
-        return [self._rank(result, request) for result in results]
+        answers = [self._convert(result, request) for result in results]
+        if request.alignments:
+            first_rows = self._attend_first(sources)
+            for hypotheses, first_row in zip(answers, first_rows, strict=True):
+                for hypothesis in hypotheses:
+                    if hypothesis.tokens and hypothesis.attention is not None:
+                        hypothesis.attention[0] = first_row
+        return answers
 
-    def _rank(self, result: Any, request: Request) -> list[Hypothesis]:
+    def _convert(self, result: Any, request: Request) -> list[Hypothesis]:
         """Return the `n_best` hypotheses, ranked by our score."""
-        max_length, alpha = request.settings.max_length, request.settings.length_penalty
-        ranked: list[tuple[float, Hypothesis]] = []
-        for pieces, their_score in zip(result.hypotheses, result.scores or [None], strict=True):
-            tokens, is_finished = [self._ids[piece] for piece in pieces], len(pieces) < max_length
-            if their_score is None:
-                return [Hypothesis(tokens, None, is_finished)]
-            # Their |y| counts EOS, ours does not.
-            ratio = (len(pieces) + is_finished) / max(len(pieces), 1)
-            score = float(their_score * ratio**alpha)
-            if their_score > PLACEHOLDER_SCORE:
-                ranked.append((score, Hypothesis(tokens, score, is_finished)))
-        ranked.sort(key=lambda one: -one[0])
-        return [hypothesis for _, hypothesis in ranked[: request.n_best]]
+        # Each access to a field of a result copies the whole field.
+        scores = result.scores
+        attention = result.attention if request.alignments else None
+        ranked: list[Hypothesis] = []
+        for number, pieces in enumerate(result.hypotheses):
+            hypothesis = Hypothesis(
+                tokens=[self._ids[piece] for piece in pieces],
+                score=None,
+                finished=len(pieces) < request.settings.max_length,
+                attention=_as_array(attention[number]) if attention and pieces else None,
+            )
+            if not scores:  # they are requested unless there is only one hypothesis
+                return [hypothesis]
+            if scores[number] > PLACEHOLDER_SCORE:
+                score = _our_score(scores[number], hypothesis, request)
+                ranked.append(replace(hypothesis, score=score))
+        ranked.sort(key=lambda hypothesis: -(hypothesis.score or 0.0))
+        return ranked[: request.n_best]
+
+    def _attend_first(self, sources: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Return for each source the attention at the prediction of the first token."""
+        results = self._translator.translate_batch(
+            sources,
+            beam_size=1,  # with a larger beam, the rows would be those of other sentences
+            max_input_length=0,
+            max_decoding_length=1,
+            min_decoding_length=1,  # EOS would have no row
+            return_attention=True,
+        )
+        return [result.attention[0][0] for result in results]
+
+
+def _our_score(their_score: float, hypothesis: Hypothesis, request: Request) -> float:
+    """Return log P / |y|^alpha where |y| does not count EOS."""
+    length = len(hypothesis.tokens)
+    ratio = (length + hypothesis.finished) / max(length, 1)
+    return float(their_score * ratio**request.settings.length_penalty)
+
+
+def _as_array(rows: Sequence[Sequence[float]]) -> np.ndarray[Any, Any]:
+    """Return attention weights as an array of tokens × source subwords."""
+    # Few translations need numpy; importing it takes as long as all else.
+    import numpy as np
+
+    return np.array(rows, np.float32)
 
 
 def obstacle(models: Sequence[ModelConfig], request: Request, options: EngineOptions) -> str | None:
@@ -169,8 +224,6 @@ def obstacle(models: Sequence[ModelConfig], request: Request, options: EngineOpt
         return reason
     if request.sampling is not None:
         return "sampling: with CTranslate2 a sample would depend on other sentences"
-    if request.alignments:
-        return "alignments: CTranslate2 does not return the attention of every hypothesis"
     if (length := request.settings.max_length) >= (longest := positions(first)):
         return f"max_length {length}: CTranslate2 supports at most {longest - 1}"
     return _obstacle_on(resolve_device(options.device), options.compute_type)
