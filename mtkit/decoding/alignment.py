@@ -19,10 +19,16 @@ def align(
 
     `target_words` and `source_words`: for each subword, the number of its word.
     """
-    sides = target_words, source_words
-    rows, columns = ([word - min(words) for word in words] for words in sides)
-    links = symmetrise(*best_links(merge(attention, rows, columns)))
-    return {(min(source_words) + i, min(target_words) + j) for i, j in links}
+    # Words before the first one would only be empty rows and columns.
+    first_source = min(source_words)
+    first_target = min(target_words)
+    weights = merge(
+        attention,
+        target_words=[word - first_target for word in target_words],
+        source_words=[word - first_source for word in source_words],
+    )
+    links = symmetrise(*best_links(weights))
+    return {(first_source + i, first_target + j) for i, j in links}
 
 
 def merge(
@@ -32,12 +38,16 @@ def merge(
 
     Sum over the subwords of a source word, and average over those of a target word.
     """
-    rows, columns = (
-        np.eye(max(words) + 1, dtype=np.float32)[list(words)]
-        for words in (target_words, source_words)
-    )
-    merged: np.ndarray = (rows / rows.sum(axis=0).clip(min=1)).T @ weights @ columns
+    rows = _one_hot(target_words)  # (T, J)
+    columns = _one_hot(source_words)  # (S, I)
+    mean_over_rows = (rows / rows.sum(axis=0).clip(min=1)).T
+    merged: np.ndarray = mean_over_rows @ weights @ columns
     return merged
+
+
+def _one_hot(words: Sequence[int]) -> Float[np.ndarray, "N W"]:
+    """Return a row for each subword, which is 1 in the column of its word."""
+    return np.eye(max(words) + 1, dtype=np.float32)[list(words)]
 
 
 def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
@@ -45,9 +55,16 @@ def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
 
     First the weights of each target word are divided by their sum. Weights of 0 give no links.
     """
-    weights = weights / weights.sum(axis=1, keepdims=True).clip(min=np.finfo(weights.dtype).tiny)
-    forward = {(i, j) for j, i in enumerate(weights.argmax(axis=1).tolist()) if weights[j, i] > 0}
-    backward = {(i, j) for i, j in enumerate(weights.argmax(axis=0).tolist()) if weights[j, i] > 0}
+    smallest = np.finfo(weights.dtype).tiny  # instead of 0, by which nothing can be divided
+    weights = weights / weights.sum(axis=1, keepdims=True).clip(min=smallest)
+    forward: Links = set()
+    for j, i in enumerate(weights.argmax(axis=1).tolist()):
+        if weights[j, i] > 0:
+            forward.add((i, j))
+    backward: Links = set()
+    for i, j in enumerate(weights.argmax(axis=0).tolist()):
+        if weights[j, i] > 0:
+            backward.add((i, j))
     return forward, backward
 
 

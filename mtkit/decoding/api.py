@@ -19,7 +19,7 @@ from mtkit.config.base import validated
 from mtkit.decoding.engines.auto import AutoEngine
 from mtkit.decoding.engines.engine import Engine, EngineOptions, NBestLists, Request, check_names
 from mtkit.decoding.text.line import Line, Translation
-from mtkit.decoding.text.pipeline import split_lines
+from mtkit.decoding.text.pipeline import open_window
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.prefetch import Prefetcher
@@ -112,7 +112,7 @@ class Translator:
             MtkitError: the translator is closed, or was loaded before this process was forked.
         """
         request = request or self.request
-        window = split_lines(list(_as_lines(lines)), self.tokenizer, request)
+        window = open_window(list(_as_lines(lines)), self.tokenizer, request)
         wider = _with_spare_hypotheses(request)
         search = self.engine.search(window.sentences, wider, alone=alone)
         return _then(search, window.join)

@@ -17,7 +17,7 @@ from mtkit.corpus.text import normalise
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.text.line import Line
-from mtkit.decoding.text.pipeline import split_lines
+from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.sentences import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
@@ -110,7 +110,7 @@ class Reader:
                 scores overflow.
         """
         tokenizer, request = self.tokenizer, Request(self.settings)
-        sentences = split_lines([Line(text)], tokenizer, request).sentences
+        sentences = open_window([Line(text)], tokenizer, request).sentences
         if len(sentences) > 1:
             raise UserError(
                 f"{name} is translated in {len(sentences)} parts; give one short sentence"

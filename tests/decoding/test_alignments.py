@@ -25,8 +25,8 @@ from mtkit.decoding.api import Translator, load
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.search.forced import attention_to_source
-from mtkit.decoding.text.line import Encoded, Line, Translation
-from mtkit.decoding.text.pipeline import split_lines
+from mtkit.decoding.text.line import Line, Subwords, Translation
+from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.words import Words
 from mtkit.decoding.translate import Files, Format, to_pharaoh, translate
 from mtkit.errors import UserError
@@ -83,9 +83,9 @@ def test_words_are_those_of_str_split(text: str) -> None:
 def test_source_subwords_belong_to_their_words(tokenizer: Tokenizer, text: str) -> None:
     (ids,) = tokenizer.encode_source([text])
     request = Request(DecodingSettings(max_length=200), alignments=True)
-    (line,) = split_lines([Line(text)], tokenizer, request).lines
+    (line,) = open_window([Line(text)], tokenizer, request).lines
     (leaf,) = line.leaves
-    assert isinstance(leaf, Encoded) and leaf.ids == ids
+    assert isinstance(leaf, Subwords) and leaf.ids == ids
     assert line.words is not None
     numbers = [line.words.at(offset) for offset in leaf.origin]
     for number, word in enumerate(text.split()):

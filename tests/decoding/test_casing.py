@@ -16,10 +16,10 @@ from folders import SENTENCES, train, with_settings, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.engines.engine import Hypothesis, Request
-from mtkit.decoding.text import verbatim
 from mtkit.decoding.text.case import has_no_case, lowercase, truecase, uppercase
 from mtkit.decoding.text.line import Context, Copied, Line, Part, Span
-from mtkit.decoding.text.pipeline import split_lines
+from mtkit.decoding.text.pipeline import open_window
+from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.tokenizer.codec import Tokenizer
 
 LINE = "Two men, one boat. Why? A dog runs in Spain."
@@ -85,7 +85,7 @@ def test_a_translation_in_capitals_dots_the_i_of_a_turkish_target(
     request = replace(translator.request, settings=settings)
     line = Line(text.upper())
     answer = Hypothesis(tokenizer.encode_target([text])[0], -1.0, True)
-    (actual,) = split_lines([line], tokenizer, request).join([[answer]])
+    (actual,) = open_window([line], tokenizer, request).join([[answer]])
     assert actual.text == ("IT İS İN SPAİN." if dotted else "IT IS IN SPAIN.")
 
 
@@ -177,7 +177,7 @@ def test_punctuation_beside_emoji_is_copied(translator: Translator) -> None:
 def parts_of(text: str, tokenizer: Tokenizer) -> Sequence[Part]:
     """Return what becomes of a text: parts that are translated, and parts that are copied."""
     span = Span(text, range(len(text)), Line(text))
-    (split,) = verbatim.split([span], Context(tokenizer, Request(DecodingSettings())))
+    (split,) = copy_verbatim([span], Context(tokenizer, Request(DecodingSettings())))
     return split.parts
 
 

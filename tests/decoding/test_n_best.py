@@ -18,7 +18,7 @@ from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.engines.engine import Hypothesis, Request, Sentence
 from mtkit.decoding.text.line import Line
-from mtkit.decoding.text.pipeline import split_lines
+from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.symbols import EOS
@@ -62,7 +62,7 @@ def test_hypotheses_with_half_characters_are_used_only_if_all_have_them(count: i
     whole = Hypothesis([LETTER, LETTER], -2.0, True)
     request = Request(DecodingSettings(beam=2), count)
     for ranked, tokens in [([half, whole], whole.tokens), ([half, other_half], half.tokens)]:
-        (actual,) = split_lines([Line("x")], TOKENIZER, request).join([ranked])
+        (actual,) = open_window([Line("x")], TOKENIZER, request).join([ranked])
         assert actual.text == TOKENIZER.decode([tokens])[0]
         assert actual.alternatives == []
 

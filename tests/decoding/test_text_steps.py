@@ -17,8 +17,8 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.text import pipeline
-from mtkit.decoding.text.line import Answer, Context, Line, Span, Split, join_answers
-from mtkit.decoding.text.pipeline import split_lines
+from mtkit.decoding.text.line import Answer, Context, Line, Span, SplitSpan, join_answers
+from mtkit.decoding.text.pipeline import open_window
 from mtkit.tokenizer.codec import Tokenizer
 
 STAND_IN = "Spain"
@@ -39,11 +39,11 @@ def copier(tokenizer: Tokenizer) -> Translator:
 # A step that hides placeholders, as the README describes
 
 
-def hide_placeholders(spans: Sequence[Span], context: Context) -> list[Split]:
+def hide_placeholders(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
     return [_hide(span) for span in spans]
 
 
-def _hide(span: Span) -> Split:
+def _hide(span: Span) -> SplitSpan:
     hidden: list[str] = []
     text = ""
     origin: list[int] = []
@@ -55,7 +55,7 @@ def _hide(span: Span) -> Split:
         origin += [span.origin[match.start()]] * len(STAND_IN)
         end = match.end()
     part = Span(text + span.text[end:], [*origin, *span.origin[end:]], span.line)
-    return Split([part], partial(_show, hidden=hidden))
+    return SplitSpan([part], partial(_show, hidden=hidden))
 
 
 def _show(answers: Sequence[Answer], *, hidden: Sequence[str]) -> Answer:
@@ -79,7 +79,7 @@ def test_a_new_step_is_a_function_and_an_entry_in_the_list(
     monkeypatch.setattr(pipeline, "STEPS", (hide_placeholders, *pipeline.STEPS))
     lines = ["A dog {animal_name} runs. Why {x}?", "{first} dog.", "Why?", ""]
     request = copier.request.changed(alignments=True, **settings)
-    window = split_lines([Line(line) for line in lines], copier.tokenizer, request)
+    window = open_window([Line(line) for line in lines], copier.tokenizer, request)
     read = copier.tokenizer.decode([sentence.source for sentence in window.sentences])
     assert "{" not in "".join(read)
     assert "".join(read).count(STAND_IN) == 3
@@ -113,8 +113,8 @@ def test_what_becomes_of_a_line_does_not_depend_on_other_lines(
     settings = DecodingSettings(max_length=9, truecase=True, sentences="en")
     request = Request(settings, alignments=True)
     lines = [Line(text, prefix) for text in texts]
-    alone = [split_lines([line], tokenizer, request) for line in lines]
-    together = split_lines(lines, tokenizer, request)
+    alone = [open_window([line], tokenizer, request) for line in lines]
+    together = open_window(lines, tokenizer, request)
     assert together.sentences == [sentence for window in alone for sentence in window.sentences]
     leaves = [line.leaves for window in alone for line in window.lines]
     assert [line.leaves for line in together.lines] == leaves

@@ -37,7 +37,7 @@ from mtkit.decoding.engines.auto import AutoEngine
 from mtkit.decoding.engines.engine import Hypothesis, Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.text.line import Line, Translation
-from mtkit.decoding.text.pipeline import split_lines
+from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -61,7 +61,7 @@ def model_of(translator: Translator) -> EncoderDecoder:
 
 def sources_of(translator: Translator, text: str) -> list[list[int]]:
     """Return for each sentence of a line the subwords that the model reads, with EOS."""
-    window = split_lines([Line(text)], translator.tokenizer, translator.request)
+    window = open_window([Line(text)], translator.tokenizer, translator.request)
     return [sentence.source for sentence in window.sentences]
 
 

@@ -15,8 +15,8 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.engines.engine import Request
-from mtkit.decoding.text.line import Copied, Encoded, Line
-from mtkit.decoding.text.pipeline import split_lines
+from mtkit.decoding.text.line import Copied, Line, Subwords
+from mtkit.decoding.text.pipeline import open_window
 from mtkit.tokenizer.codec import Tokenizer
 
 UNTRANSLATED = [
@@ -75,7 +75,7 @@ def translator(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -
 
 def segments(text: str, tokenizer: Tokenizer, **settings: Any) -> list[str | list[int]]:
     """Return the copied parts of a line as text, and the others as the ids that the model reads."""
-    (line,) = split_lines([Line(text)], tokenizer, Request(DecodingSettings(**settings))).lines
+    (line,) = open_window([Line(text)], tokenizer, Request(DecodingSettings(**settings))).lines
     return [leaf.text if isinstance(leaf, Copied) else leaf.ids for leaf in line.leaves]
 
 
@@ -119,10 +119,10 @@ def test_subwords_are_aligned_to_words_of_the_sentence_not_to_equal_marks(
     tokenizer: Tokenizer,
 ) -> None:
     request = Request(DecodingSettings(max_length=5), alignments=True)
-    (line,) = split_lines([Line("1: 2) 🙃2) A dog runs.")], tokenizer, request).lines
+    (line,) = open_window([Line("1: 2) 🙃2) A dog runs.")], tokenizer, request).lines
     copied, *parts = line.leaves
     assert copied == Copied("1: 2) 🙃")
-    origins = [offset for part in parts if isinstance(part, Encoded) for offset in part.origin]
+    origins = [offset for part in parts if isinstance(part, Subwords) for offset in part.origin]
     assert line.words is not None
     words = [line.words.at(offset) for offset in origins]
     assert words == sorted(words)

@@ -27,7 +27,7 @@ from folders import tokenizer_in
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import load
 from mtkit.decoding.text.line import Line
-from mtkit.decoding.text.pipeline import split_lines
+from mtkit.decoding.text.pipeline import open_window
 from mtkit.errors import UserError
 from mtkit.formats.huggingface import export_to_huggingface, from_huggingface
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -186,7 +186,7 @@ def searched(model: Path, beam: int | None = None) -> tuple[list[list[int]], lis
     """Ids and scores of the best for LINES, as the search finds them, whatever text they spell."""
     translator = load(model, "cpu", engine="torch", compute_type="float32", beam=beam)
     lines = [Line(text) for text in LINES]
-    sentences = split_lines(lines, translator.tokenizer, translator.request).sentences
+    sentences = open_window(lines, translator.tokenizer, translator.request).sentences
     actual = translator.engine.search(sentences, translator.request).result()
     return [best.tokens for best, *_ in actual], [best.score or 0.0 for best, *_ in actual]
 

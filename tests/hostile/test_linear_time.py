@@ -44,11 +44,11 @@ from mtkit.corpus.statistics import CorpusStatistics, compute_statistics, hash_o
 from mtkit.corpus.tables import find_columns, read_table
 from mtkit.decoding.engines.engine import Hypothesis, Request
 from mtkit.decoding.reading import label_words
-from mtkit.decoding.text import verbatim
 from mtkit.decoding.text.case import truecase
 from mtkit.decoding.text.line import Context, Line, Span
-from mtkit.decoding.text.pipeline import split_lines
+from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.sentences import split_sentences
+from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.errors import MtkitError
 from mtkit.report import quietly, table
 from mtkit.scoring.metrics import MAIN_METRICS, compute_scores
@@ -285,7 +285,7 @@ def request(*, alignments: bool = False, **settings: Any) -> Request:
 
 def split_and_join(request: Request, text: str, prefix: str = "") -> None:
     """Lead a line through all text steps, and back with hypotheses that repeat the source."""
-    window = split_lines([Line(text, prefix)], tokenizer(), request)
+    window = open_window([Line(text, prefix)], tokenizer(), request)
     answers: list[list[Hypothesis]] = []
     for sentence in window.sentences:
         ids = sentence.source[:-1]
@@ -294,9 +294,9 @@ def split_and_join(request: Request, text: str, prefix: str = "") -> None:
     window.join(answers)
 
 
-def copy_verbatim(text: str) -> None:
+def copy_parts(text: str) -> None:
     span = Span(text, range(len(text)), Line(text))
-    verbatim.split([span], Context(tokenizer(), request()))
+    copy_verbatim([span], Context(tokenizer(), request()))
 
 
 def split_lines_into_sentences(language: str, text: str) -> None:
@@ -387,7 +387,7 @@ FUNCTIONS: dict[str, TextFunction] = {
         f"split_sentences {code}": partial(split_lines_into_sentences, code)
         for code in ("en", "ja", "hi", "my")
     },
-    "copy verbatim": copy_verbatim,
+    "copy verbatim": copy_parts,
     "truecase": lambda text: truecase(text, tokenizer()),
     "hash_of": lambda text: hash_of(pair(text, text)),
     "compute_statistics": lambda text: compute_statistics([pair(text, text)]),

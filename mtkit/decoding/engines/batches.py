@@ -21,12 +21,13 @@ def divide(
 
     The longest sentences come first, so that all workers end at about the same time.
     """
-    ranked = sorted(places, key=lambda place: -len(sentences[place].source))
-    first = 0
-    while first < len(ranked):
-        end = first + max(1, max_tokens // len(sentences[ranked[first]].source))
-        yield ranked[first:end]
-        first = end
+    longest_first = sorted(places, key=lambda place: len(sentences[place].source), reverse=True)
+    begin = 0
+    while begin < len(longest_first):
+        width = len(sentences[longest_first[begin]].source)
+        size = max(1, max_tokens // width)  # even if a single sentence has more tokens
+        yield longest_first[begin : begin + size]
+        begin += size
 
 
 class _Call:
@@ -143,10 +144,15 @@ class BatchQueue:
             MtkitError: the queue is closed, or belongs to the parent process.
             RuntimeError: no thread can be started.
         """
-        call, added = _Call(len(sentences)), list[SentenceBatch]()
+        call = _Call(len(sentences))
+        added: list[SentenceBatch] = []
         for places in batches:
-            members = [sentences[place] for place in places]
-            added.append(SentenceBatch(request, members, [(call, place) for place in places]))
+            batch = SentenceBatch(
+                request,
+                sentences=[sentences[place] for place in places],
+                places=[(call, place) for place in places],
+            )
+            added.append(batch)
         with self.lifetime.locked():
             try:
                 for batch in added:

@@ -102,32 +102,60 @@ class PyTorchEngine(Engine):
             return logits
 
         torch.set_num_threads(self._threads_per_worker)  # of this worker thread alone
-        request, sentences = batch.request, batch.sentences
-        settings, device = request.settings, self.model.device
-        ids = [torch.tensor(sentence.source) for sentence in sentences]
-        source = pad_sequence(ids, batch_first=True, padding_value=PAD).to(device)
-        prefixes = [sentence.prefix for sentence in sentences]
-        constraints = [check_wanted, *constraints_of(settings, prefixes)]
-        stepper: Stepper = Beam(settings.beam, settings.length_penalty)
-        if (sampling := request.sampling) is not None:
-            keys = [sentence.key for sentence in sentences]
-            noise = uniform_noise(keys, request.n_best, settings.max_length, sampling.seed)
-            stepper = Sampler(sampling, noise.to(device), settings.length_penalty)
-        hypotheses = search(self.model, source, stepper, constraints, settings.max_length)
+        request = batch.request
+        settings = request.settings
+        ids = [torch.tensor(sentence.source) for sentence in batch.sentences]
+        padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
+        source = padded.to(self.model.device)
+        prefixes = [sentence.prefix for sentence in batch.sentences]
+        hypotheses = search(
+            self.model,
+            source,
+            self._stepper(batch),
+            [check_wanted, *constraints_of(settings, prefixes)],
+            settings.max_length,
+        )
+        best = hypotheses.tokens[:, : request.n_best]
         attention = None
         if request.alignments:
-            target = hypotheses.tokens[:, : request.n_best]
-            weights = attention_to_source(self.model, source, target.flatten(0, 1))  # (B·K, T, S)
-            attention = weights.unflatten(0, target.shape[:2]).cpu().numpy()
-        columns = [field[:, : request.n_best].tolist() for field in vars(hypotheses).values()]
-        answers: NBestLists = [[] for _ in sentences]
-        for row, of_sentence in enumerate(zip(*columns, strict=True)):
-            width = len(sentences[row].source) - 1  # without EOS
-            for rank, fields in enumerate(zip(*of_sentence, strict=True)):
-                tokens, length, score, finished = fields
-                if score > NEG_INF:
-                    one = Hypothesis(tokens[:length], score, finished)
-                    if attention is not None:
-                        one = replace(one, attention=attention[row, rank, :length, :width].copy())
-                    answers[row].append(one)
+            weights = attention_to_source(self.model, source, best.flatten(0, 1))  # (B·K, T, S)
+            attention = weights.unflatten(0, best.shape[:2]).cpu().numpy()
+        # As lists, because reading single numbers from a tensor is slow.
+        tokens = best.tolist()
+        lengths = hypotheses.lengths.tolist()
+        scores = hypotheses.scores.tolist()
+        finished = hypotheses.finished.tolist()
+        answers: NBestLists = []
+        for row, sentence in enumerate(batch.sentences):
+            width = len(sentence.source) - 1  # without EOS
+            ranked: list[Hypothesis] = []
+            for rank in range(best.shape[1]):
+                if not scores[row][rank] > NEG_INF:  # an empty place, or NaN after an overflow
+                    continue
+                length = lengths[row][rank]
+                hypothesis = Hypothesis(
+                    tokens=tokens[row][rank][:length],
+                    score=scores[row][rank],
+                    finished=finished[row][rank],
+                )
+                if attention is not None:
+                    # A copy, because a view would keep the attention of the whole batch in memory.
+                    attended = attention[row, rank, :length, :width].copy()
+                    hypothesis = replace(hypothesis, attention=attended)
+                ranked.append(hypothesis)
+            answers.append(ranked)
         return answers
+
+    def _stepper(self, batch: SentenceBatch) -> Stepper:
+        """Return beam search, or sampling if the request asks for samples."""
+        request = batch.request
+        settings = request.settings
+        if request.sampling is None:
+            return Beam(settings.beam, settings.length_penalty)
+        noise = uniform_noise(
+            keys=[sentence.key for sentence in batch.sentences],
+            count=request.n_best,
+            length=settings.max_length,
+            seed=request.sampling.seed,
+        )
+        return Sampler(request.sampling, noise.to(self.model.device), settings.length_penalty)

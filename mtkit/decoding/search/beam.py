@@ -36,18 +36,33 @@ class Beam(Stepper):
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
         sentences, beam = live.scores.shape
+        vocabulary = log_probs.shape[1]
         # log P(y_1 … y_t) = log P(y_1 … y_t-1) + log P(y_t | y_1 … y_t-1), over all continuations.
         # Each of the K hypotheses can end once, so at least K of 2K candidates stay live.
-        by_sentence = log_probs.view(sentences, beam, -1)
+        by_sentence = log_probs.view(sentences, beam, vocabulary)
         scores, flat = best_sums(live.scores, by_sentence, 2 * self.width)  # (B, C)
-        hypothesis, symbol = flat // log_probs.shape[1], flat % log_probs.shape[1]
-        tokens = torch.cat([_take(live.tokens, hypothesis), symbol.unsqueeze(2)], dim=2)
-        pool = _admit(pool, tokens[:, :, 1:], scores, self.length_penalty, is_last=is_last)
+        hypothesis = flat // vocabulary
+        symbol = flat % vocabulary
+        before = _take(live.tokens, hypothesis)
+        tokens = torch.cat([before, symbol.unsqueeze(2)], dim=2)  # (B, C, T + 1)
+        pool = _admit(
+            pool,
+            tokens[:, :, 1:],  # without BOS
+            scores,
+            self.length_penalty,
+            is_last=is_last,
+        )
         unfinished = scores.masked_fill(symbol == EOS, NEG_INF)
-        scores, index = unfinished.topk(min(self.width, symbol.shape[1]))
-        first = torch.arange(0, sentences * beam, beam, device=flat.device).unsqueeze(1)  # (B, 1)
-        parents = (first + hypothesis).gather(1, index)
-        return Live(live.sentences, _take(tokens, index), scores, parents), pool
+        best, index = unfinished.topk(min(self.width, symbol.shape[1]))
+        # Sentence b has the decoder's rows from b·K on.
+        first_rows = torch.arange(0, sentences * beam, beam, device=flat.device).unsqueeze(1)
+        grown = Live(
+            live.sentences,
+            tokens=_take(tokens, index),
+            scores=best,
+            parents=(first_rows + hypothesis).gather(1, index),
+        )
+        return grown, pool
 
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
         """Return for each sentence whether K hypotheses have finished."""
@@ -59,22 +74,39 @@ def best_sums(
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
     """Return for each sentence the `count` largest totals + log_probs, and their indices in K·V.
 
-    They are in the `count` groups of symbols with the largest maxima; only these are sorted.
+    The symbols of each hypothesis form groups. The largest sums are in the `count` groups with the
+    largest maxima, because each of these groups has a sum at least as large as all other groups.
+    So only the members of `count` groups are sorted, instead of all K·V sums.
     """
-    beam, vocabulary = log_probs.shape[1:]
-    groups = vocabulary // GROUP_SIZE  # symbols i, i + groups, i + 2 groups, ...
-    grouped = log_probs[:, :, : GROUP_SIZE * groups].unflatten(2, (GROUP_SIZE, groups))
-    maxima = (grouped.amax(dim=2) + totals.unsqueeze(2)).flatten(1)  # (B, K·groups)
-    chosen = maxima.topk(min(count, maxima.shape[1]), sorted=False).indices
-    first = chosen // groups * vocabulary + chosen % groups
-    # Candidates are all symbols of the chosen groups, and those after the last whole group.
-    members = first.unsqueeze(2) + groups * torch.arange(GROUP_SIZE, device=first.device)
-    rest = torch.arange(GROUP_SIZE * groups, vocabulary, device=first.device).repeat(beam, 1)
-    rest += vocabulary * torch.arange(beam, device=first.device).unsqueeze(1)
-    candidates = torch.cat([members.flatten(1), rest.view(1, -1).expand(len(totals), -1)], dim=1)
-    sums = log_probs.flatten(1).gather(1, candidates) + totals.gather(1, candidates // vocabulary)
+    candidates = _candidates(totals, log_probs, count)
+    log_probs_of_candidates = log_probs.flatten(1).gather(1, candidates)
+    totals_of_candidates = totals.gather(1, candidates // log_probs.shape[2])
+    sums = log_probs_of_candidates + totals_of_candidates
     best, index = sums.topk(min(count, sums.shape[1]))
     return best, candidates.gather(1, index)
+
+
+def _candidates(
+    totals: Float[Tensor, "B K"], log_probs: Float[Tensor, "B K V"], count: int
+) -> Int[Tensor, "B M"]:
+    """Return indices in K·V: the members of the best groups, and all symbols in no group."""
+    sentences, beam, vocabulary = log_probs.shape
+    device = log_probs.device
+    # A group has the symbols i, i + groups, i + 2·groups, ...; so the maxima of all groups are a
+    # maximum over rows, which is faster than over neighbours.
+    groups = vocabulary // GROUP_SIZE
+    in_groups = GROUP_SIZE * groups
+    grouped = log_probs[:, :, :in_groups].unflatten(2, (GROUP_SIZE, groups))
+    maxima = (grouped.amax(dim=2) + totals.unsqueeze(2)).flatten(1)  # (B, K·groups)
+    best = maxima.topk(min(count, maxima.shape[1]), sorted=False).indices
+    hypothesis = best // groups
+    first = hypothesis * vocabulary + best % groups
+    members = first.unsqueeze(2) + groups * torch.arange(GROUP_SIZE, device=device)
+    # V need not be a multiple of GROUP_SIZE: the last symbols of each hypothesis are in no group.
+    first_symbols = vocabulary * torch.arange(beam, device=device)
+    rest = first_symbols.unsqueeze(1) + torch.arange(in_groups, vocabulary, device=device)
+    rest_of_all = rest.view(1, -1).expand(sentences, -1)
+    return torch.cat([members.flatten(1), rest_of_all], dim=1)
 
 
 def _admit(
@@ -97,12 +129,13 @@ def _admit(
     if not is_last:
         normalised = normalised.masked_fill(~ended, NEG_INF)
     best, index = torch.cat([pool.scores, normalised], dim=1).topk(beam)
-    both = torch.cat([F.pad(pool.tokens, (0, 1)), tokens.masked_fill(tokens == EOS, PAD)], dim=1)
+    old_tokens = F.pad(pool.tokens, (0, 1), value=PAD)
+    new_tokens = tokens.masked_fill(tokens == EOS, PAD)
     return Hypotheses(
-        _take(both, index),
-        torch.cat([pool.lengths, lengths], dim=1).gather(1, index),
-        best,
-        torch.cat([pool.finished, ended], dim=1).gather(1, index),
+        tokens=_take(torch.cat([old_tokens, new_tokens], dim=1), index),
+        lengths=torch.cat([pool.lengths, lengths], dim=1).gather(1, index),
+        scores=best,
+        finished=torch.cat([pool.finished, ended], dim=1).gather(1, index),
     )
 
 

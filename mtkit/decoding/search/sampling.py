@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mtkit.config.decoding import SamplingSettings
@@ -38,24 +38,36 @@ class Sampler(Stepper):
     ) -> tuple[Live, Hypotheses]:
         """Add a symbol to each sample, or PAD to a sample that has ended."""
         sentences, count, length = live.tokens.shape
-        noise = self.noise[live.sentences, :, length - 1].reshape(-1, 1)
-        probabilities = _truncate(log_probs / self.sampling.temperature, self.sampling).softmax(-1)
-        cumulative = probabilities.cumsum(dim=-1)
-        drawn = torch.searchsorted(cumulative, noise * cumulative[:, -1:], right=True)  # (N, 1)
+        drawn = self._draw(log_probs, self.noise[live.sentences, :, length - 1])  # (N, 1)
         symbols = drawn.view(sentences, count)
         gained = log_probs.gather(1, drawn).view(sentences, count)
         scores = live.scores + gained.masked_fill(pool.finished, 0.0)
         finished = pool.finished | (symbols == EOS)
         lengths = pool.lengths + ~finished
-        tokens = symbols.masked_fill(finished, PAD).unsqueeze(2)
-        own_rows = torch.arange(len(log_probs), device=log_probs.device).view(sentences, count)
-        grown = torch.cat([live.tokens, symbols.unsqueeze(2)], dim=2)
-        written = torch.cat([pool.tokens, tokens], dim=2)
-        normalised = scores / lengths.clamp(min=1) ** self.length_penalty
-        return (
-            Live(live.sentences, grown, scores, own_rows),
-            Hypotheses(written, lengths, normalised, finished),
+        rows = torch.arange(len(log_probs), device=log_probs.device)
+        grown = Live(
+            live.sentences,
+            tokens=torch.cat([live.tokens, symbols.unsqueeze(2)], dim=2),
+            scores=scores,
+            parents=rows.view(sentences, count),  # each sample extends itself
         )
+        written = symbols.masked_fill(finished, PAD).unsqueeze(2)
+        samples = Hypotheses(
+            tokens=torch.cat([pool.tokens, written], dim=2),
+            lengths=lengths,
+            scores=scores / lengths.clamp(min=1) ** self.length_penalty,
+            finished=finished,
+        )
+        return grown, samples
+
+    def _draw(
+        self, log_probs: Float[Tensor, "N V"], noise: Float[Tensor, "B K"]
+    ) -> Int[Tensor, "N 1"]:
+        """Return for each sample the symbol into whose share of [0, 1) its number falls."""
+        logits = _truncate(log_probs / self.sampling.temperature, self.sampling)
+        cumulative = logits.softmax(-1).cumsum(dim=-1)
+        total = cumulative[:, -1:]  # not exactly 1, because the sum is rounded
+        return torch.searchsorted(cumulative, noise.reshape(-1, 1) * total, right=True)
 
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
         """Return for each sentence whether all its samples have ended."""
@@ -77,12 +89,13 @@ def uniform_noise(
 def _truncate(logits: Float[Tensor, "N V"], sampling: SamplingSettings) -> Float[Tensor, "N V"]:
     """Keep the `top_k` best logits, then the fewest that sum to `top_p`; set the rest to -inf."""
     if sampling.top_k is not None:
-        lowest = logits.topk(min(sampling.top_k, logits.shape[1])).values[:, -1:]
-        logits = logits.masked_fill(logits < lowest, NEG_INF)
+        best = logits.topk(min(sampling.top_k, logits.shape[1])).values
+        logits = logits.masked_fill(logits < best[:, -1:], NEG_INF)
     if sampling.top_p is not None and sampling.top_p < 1:  # at 1, rounding would cut symbols
         ranked = logits.sort(dim=-1, descending=True).values
-        before = ranked.softmax(dim=-1).cumsum(dim=-1).roll(1, dims=-1)
-        before[:, 0] = 0.0
-        lowest = ranked.masked_fill(before >= sampling.top_p, -NEG_INF).amin(dim=-1, keepdim=True)
-        logits = logits.masked_fill(logits < lowest, NEG_INF)
+        # A symbol stays if the better symbols together have less than `top_p`.
+        better = ranked.softmax(dim=-1).cumsum(dim=-1).roll(1, dims=-1)
+        better[:, 0] = 0.0
+        kept = ranked.masked_fill(better >= sampling.top_p, -NEG_INF)
+        logits = logits.masked_fill(logits < kept.amin(dim=-1, keepdim=True), NEG_INF)
     return logits

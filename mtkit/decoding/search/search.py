@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -86,15 +86,21 @@ class Stepper(ABC):
 
 def begin(source: SourceIds, live: int, pool: int) -> tuple[Live, Hypotheses]:
     """Return for each sentence `live` hypotheses with only BOS, and `pool` empty places."""
-    size, device = len(source), source.device
-    tokens = source.new_full((size, live, 1), BOS)
-    scores = torch.zeros(size, live, device=device)
-    lengths = source.new_zeros(size, pool)
-    missing = torch.full(lengths.shape, NEG_INF, device=device)
-    return (
-        Live(torch.arange(size, device=device), tokens, scores, torch.zeros_like(tokens[:, :, 0])),
-        Hypotheses(lengths.new_zeros(size, pool, 0), lengths, missing, lengths.bool()),
+    sentences = len(source)
+    device = source.device
+    hypotheses = Live(
+        sentences=torch.arange(sentences, device=device),
+        tokens=source.new_full((sentences, live, 1), BOS),
+        scores=torch.zeros(sentences, live, device=device),
+        parents=source.new_zeros(sentences, live),
     )
+    places = Hypotheses(
+        tokens=source.new_zeros(sentences, pool, 0),
+        lengths=source.new_zeros(sentences, pool),
+        scores=torch.full((sentences, pool), NEG_INF, device=device),
+        finished=torch.zeros(sentences, pool, dtype=torch.bool, device=device),
+    )
+    return hypotheses, places
 
 
 @torch.inference_mode()
@@ -126,15 +132,30 @@ def search(
             memory, live, pool = select((memory, live, pool), ongoing)
         if not len(ongoing):
             break
-        state, parents = decoded.state, live.parents.flatten()
+        state = decoded.state
+        parents = live.parents.flatten()
+        # Selecting copies the state, which is not necessary if each hypothesis extends itself.
         if not torch.equal(parents, torch.arange(len(log_probs), device=parents.device)):
             state = select(state, parents)
     left_batch.append((live.sentences, pool))
-    width = pool.tokens.shape[2]
+    return _in_order(left_batch)
+
+
+def _in_order(left_batch: Sequence[tuple[Tensor, Hypotheses]]) -> Hypotheses:
+    """Return the hypotheses of all sentences in the order of the source.
+
+    `left_batch`: the numbers of sentences that left the batch at the same step, and their pools.
+    """
+    width = max(pool.tokens.shape[2] for _, pool in left_batch)
+    tokens: list[Tensor] = []
+    for _, pool in left_batch:
+        missing = width - pool.tokens.shape[2]
+        tokens.append(F.pad(pool.tokens, (0, missing), value=PAD))
+    together = Hypotheses(
+        tokens=torch.cat(tokens),
+        lengths=torch.cat([pool.lengths for _, pool in left_batch]),
+        scores=torch.cat([pool.scores for _, pool in left_batch]),
+        finished=torch.cat([pool.finished for _, pool in left_batch]),
+    )
     order = torch.cat([sentences for sentences, _ in left_batch]).argsort()
-    padded = [
-        replace(part, tokens=F.pad(part.tokens, (0, width - part.tokens.shape[2])))
-        for _, part in left_batch
-    ]
-    columns = zip(*(vars(part).values() for part in padded), strict=True)
-    return select(Hypotheses(*map(torch.cat, columns)), order)
+    return select(together, order)

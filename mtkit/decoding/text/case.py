@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain, islice
 
-from mtkit.decoding.text.line import Answer, Context, Span, Split, join_answers, normalised_prefix
+from mtkit.decoding.text.line import (
+    Answer,
+    Context,
+    Span,
+    SplitSpan,
+    join_answers,
+    normalised_prefix,
+)
 from mtkit.tokenizer.codec import Tokenizer
 
 _WORD = re.compile(r"\S+")
@@ -22,16 +29,16 @@ _DOTTED_CAPITAL = re.compile("\u0130|I\u0307")  # İ, composed or not
 _SENTENCE_END = (".", "!", "?", "…")
 
 
-def split(spans: Sequence[Span], context: Context) -> list[Split]:
+def restore_case(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
     """Restore the case of spans if the settings say so; after a prefix, everything stays."""
     if not context.request.settings.truecase:
-        return [Split([span]) for span in spans]
-    return [_split(span, context) for span in spans]
+        return [SplitSpan([span]) for span in spans]
+    return [_restore_case(span, context) for span in spans]
 
 
-def _split(span: Span, context: Context) -> Split:
+def _restore_case(span: Span, context: Context) -> SplitSpan:
     if normalised_prefix(span.line):
-        return Split([span])
+        return SplitSpan([span])
     settings = context.request.settings
     text = truecase(
         span.text,
@@ -40,12 +47,12 @@ def _split(span: Span, context: Context) -> Split:
         abbreviations=settings.abbreviations,
     )
     if text == span.text:
-        return Split([span])  # the model itself has read the capitals, so it writes them itself
+        return SplitSpan([span])  # the model itself has read the capitals, so it writes them itself
     part = Span(text, _origin(text, span), span.line)
     if not span.text.isupper():
-        return Split([part])
+        return SplitSpan([part])
     has_dotless_i = settings.dotless_i in ("target", "both")
-    return Split([part], partial(_capitalise_answer, dotless_i=has_dotless_i))
+    return SplitSpan([part], partial(_capitalise_answer, dotless_i=has_dotless_i))
 
 
 def _origin(text: str, span: Span) -> Sequence[int]:

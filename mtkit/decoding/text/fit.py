@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from itertools import chain
 from unicodedata import category
 
-from mtkit.decoding.text.line import Context, Encoded, Span, Split
+from mtkit.decoding.text.line import Context, Span, SplitSpan, Subwords
 from mtkit.decoding.text.sentences import SENTENCE_END, split_at
 
 _SPACE = re.compile(r"\s")
@@ -15,22 +15,22 @@ _JOINED = re.compile("\u200d|.[\U0001f3fb-\U0001f3ff]")
 """A joiner, or an emoji with its colour of skin."""
 
 
-def split(spans: Sequence[Span], context: Context) -> list[Split]:
+def encode_to_fit(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
     """Encode every span, in several parts if it is too long for the model."""
     max_length = context.request.settings.max_length
-    splits: list[Split] = []
+    splits: list[SplitSpan] = []
     for parts in split_to_fit(spans, context):
-        pieces: list[Encoded] = []
+        pieces: list[Subwords] = []
         for part in parts:
             # Even a single character can have more than `max_length` subwords.
             for first in range(0, len(part.ids), max_length):
                 end = first + max_length
-                pieces.append(Encoded(part.ids[first:end], part.origin[first:end]))
-        splits.append(Split(pieces))
+                pieces.append(Subwords(part.ids[first:end], part.origin[first:end]))
+        splits.append(SplitSpan(pieces))
     return splits
 
 
-def split_to_fit(spans: Sequence[Span], context: Context) -> list[list[Encoded]]:
+def split_to_fit(spans: Sequence[Span], context: Context) -> list[list[Subwords]]:
     """Return the parts of each span in order, without the white space between them.
 
     A span of more than `max_length` subwords is split at sentence ends, else at the space nearest
@@ -49,14 +49,14 @@ def split_to_fit(spans: Sequence[Span], context: Context) -> list[list[Encoded]]
     shorter = list(chain.from_iterable(divided.values()))
     # Parts can still be too long.
     fitting = iter(split_to_fit(shorter, context) if shorter else [])
-    pieces_of_spans: list[list[Encoded]] = []
+    pieces_of_spans: list[list[Subwords]] = []
     for number, span in enumerate(spans):
-        pieces: list[Encoded] = []
+        pieces: list[Subwords] = []
         if number in divided:
             for _ in divided[number]:
                 pieces += next(fitting)
         else:
-            pieces.append(Encoded(encoded[number], _origin_of_subwords(span, context)))
+            pieces.append(Subwords(encoded[number], _origin_of_subwords(span, context)))
         pieces_of_spans.append(pieces)
     return pieces_of_spans
 

@@ -75,7 +75,7 @@ class Copied:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class Subwords:
     """Subwords that the model reads as one sequence."""
 
     ids: list[int]
@@ -93,7 +93,7 @@ class Answer:
     """Links from a word of the line to a word of `text`: a number, and an offset in the word."""
 
 
-Part = Span | Copied | Encoded
+Part = Span | Copied | Subwords
 Join = Callable[[Sequence[Answer]], Answer]
 
 
@@ -112,7 +112,7 @@ def join_answers(answers: Sequence[Answer]) -> Answer:
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitSpan:
     """What a step makes of a span, and the way back."""
 
     parts: Sequence[Part]
@@ -123,8 +123,8 @@ class Split:
     """Target subwords that the translation of the first part begins with."""
 
 
-TextStep = Callable[[Sequence[Span], Context], list[Split]]
-"""A step: returns a `Split` for each span; spans of many lines come together."""
+TextStep = Callable[[Sequence[Span], Context], list[SplitSpan]]
+"""A step: returns a `SplitSpan` for each span; spans of many lines come together."""
 
 
 def normalised_text(line: Line) -> str:

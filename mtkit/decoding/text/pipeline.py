@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 
 from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
-from mtkit.decoding.text import case, fit, prefix, sentences, verbatim
+from mtkit.decoding.text.case import restore_case
+from mtkit.decoding.text.fit import encode_to_fit
 from mtkit.decoding.text.line import (
     Answer,
     Context,
     Copied,
-    Encoded,
     Join,
     Line,
     Span,
+    Subwords,
     TextStep,
     Translation,
     join_answers,
@@ -28,20 +29,23 @@ from mtkit.decoding.text.line import (
     normalised_text,
     without_surrogates,
 )
+from mtkit.decoding.text.prefix import keep_prefixes
+from mtkit.decoding.text.sentences import split_into_sentences
+from mtkit.decoding.text.verbatim import copy_verbatim, has_letters
 from mtkit.decoding.text.words import Words
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 
 STEPS: Sequence[TextStep] = (
-    prefix.split,  # before all steps that change nothing after a prefix
-    case.split,  # before verbatim: it looks at the whole line, and its capitals are for all of it
-    verbatim.split,
-    sentences.split,
-    fit.split,  # last: it encodes
+    keep_prefixes,  # before all steps that change nothing after a prefix
+    restore_case,  # before all steps that split: it looks at the whole line
+    copy_verbatim,
+    split_into_sentences,
+    encode_to_fit,  # last: it encodes
 )
 """The steps on the way to the model; on the way back, they join in the opposite order."""
 
-Leaf = Copied | Encoded
+Leaf = Copied | Subwords
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ class Window:
         return list(whole) or hypotheses
 
     def _links(
-        self, hypothesis: Hypothesis, text: str, leaf: Encoded, line: _SplitLine
+        self, hypothesis: Hypothesis, text: str, leaf: Subwords, line: _SplitLine
     ) -> list[tuple[int, int]]:
         """Return the links of a hypothesis, as in `Answer`."""
         if line.words is None or hypothesis.attention is None or not text.strip():
@@ -182,8 +186,8 @@ _COPIED = Hypothesis([], score=0.0, finished=True)
 """Stands for text that is copied."""
 
 
-def split_lines(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -> Window:
-    """Lead the lines through all steps."""
+def open_window(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -> Window:
+    """Lead the lines through all steps to the model."""
     context = Context(tokenizer, request)
     begun = [_begin(line) for line in lines]
     spans = [part for part in begun if isinstance(part, Span)]
@@ -194,7 +198,7 @@ def split_lines(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -
         tree = part if isinstance(part, Copied) else next(trees)
         leaves: list[Leaf] = []
         for leaf, begin in _leaves(tree):
-            if isinstance(leaf, Encoded):
+            if isinstance(leaf, Subwords):
                 key = (line.id or 0, len(leaves))
                 sentences.append(Sentence([*leaf.ids, EOS], list(begin), key))
             leaves.append(leaf)
@@ -210,7 +214,7 @@ def _begin(line: Line) -> Span | Copied:
     text = normalised_text(line)
     if is_blank(text):
         return Copied("")
-    if not verbatim.has_letters(text) and not normalised_prefix(line):
+    if not has_letters(text) and not normalised_prefix(line):
         return Copied(in_one_line(without_surrogates(line.text)))
     return Span(text, range(len(text)), line)
 

@@ -15,7 +15,7 @@ from mtkit.decoding.text.line import (
     Context,
     Line,
     Span,
-    Split,
+    SplitSpan,
     join_answers,
     normalised_prefix,
     without_surrogates,
@@ -23,21 +23,21 @@ from mtkit.decoding.text.line import (
 from mtkit.decoding.text.words import Words
 
 
-def split(spans: Sequence[Span], context: Context) -> list[Split]:
+def keep_prefixes(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
     """Leave the spans as they are; their translations begin with the prefixes of their lines."""
     prefixes = [normalised_prefix(span.line) for span in spans]
     if not any(prefixes):
-        return [Split([span]) for span in spans]
+        return [SplitSpan([span]) for span in spans]
     max_length = context.request.settings.max_length
     encoded = [ids[:max_length] for ids in context.tokenizer.encode_target(prefixes)]
     spellings = context.tokenizer.decode(encoded)
-    splits: list[Split] = []
+    splits: list[SplitSpan] = []
     for number, span in enumerate(spans):
         if not encoded[number]:
-            splits.append(Split([span]))
+            splits.append(SplitSpan([span]))
             continue
         respell = partial(_respell, spelling=spellings[number], line=span.line)
-        splits.append(Split([span], respell, prefix=encoded[number]))
+        splits.append(SplitSpan([span], respell, prefix=encoded[number]))
     return splits
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from sentencex import segment
 
 from mtkit.config.language_codes import language_code
-from mtkit.decoding.text.line import CLOSE_CHARACTERS, Context, Span, Split
+from mtkit.decoding.text.line import CLOSE_CHARACTERS, Context, Span, SplitSpan
 
 BLOCK_CHARACTERS = 4096
 """Number of characters that sentencex splits at a time."""
@@ -35,16 +35,16 @@ CONTEXT_CHARACTERS = 64
 """Characters that are read before and after a full stop to decide whether it ends a sentence."""
 
 
-def split(spans: Sequence[Span], context: Context) -> list[Split]:
+def split_into_sentences(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
     """Split every span into its sentences."""
     settings = context.request.settings
     if settings.sentences is None:
-        return [Split([span]) for span in spans]
+        return [SplitSpan([span]) for span in spans]
     abbreviations = set(settings.abbreviations.split())
-    splits: list[Split] = []
+    splits: list[SplitSpan] = []
     for span in spans:
         ranges = _find_sentences(span.text, settings.sentences, abbreviations)
-        splits.append(Split([span.cut(start, end) for start, end in ranges] or [span]))
+        splits.append(SplitSpan([span.cut(start, end) for start, end in ranges] or [span]))
     return splits
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from mtkit.decoding.text.line import Context, Copied, Span, Split, join_spans, normalised_prefix
+from mtkit.decoding.text.line import Context, Copied, Span, SplitSpan, join_spans, normalised_prefix
 from mtkit.tokenizer.codec import Tokenizer
 
 _EMOJI = re.compile(
@@ -46,14 +46,14 @@ class _Run:
         return Copied(" ".join(piece.text for piece in self.pieces))
 
 
-def split(spans: Sequence[Span], context: Context) -> list[Split]:
+def copy_verbatim(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
     """Copy marks, dates and unknown emoji; translate all else, and everything after a prefix."""
-    splits: list[Split] = []
+    splits: list[SplitSpan] = []
     for span in spans:
         if normalised_prefix(span.line):
-            splits.append(Split([span]))
+            splits.append(SplitSpan([span]))
         else:
-            splits.append(Split([run.part() for run in _find_runs(span, context.tokenizer)]))
+            splits.append(SplitSpan([run.part() for run in _find_runs(span, context.tokenizer)]))
     return splits
 
 
