@@ -48,12 +48,6 @@ def test_the_demo_is_installed_with_the_package() -> None:
     assert Path(str(demo)).resolve() == ROOT / "data/demo"
 
 
-def test_the_pages_of_the_guide_are_installed() -> None:
-    patterns = PROJECT["tool"]["setuptools"]["package-data"]["mtkit"]
-    installed = {path for pattern in patterns for path in (ROOT / "mtkit").glob(pattern)}
-    assert {path for path in (ROOT / "mtkit/guide").rglob("*") if path.is_file()} <= installed
-
-
 def test_every_package_folder_is_installed() -> None:
     folders = {path.parent.relative_to(ROOT) for path in (ROOT / "mtkit").rglob("__init__.py")}
     packages = {".".join(folder.parts) for folder in folders} | {"mtkit.demo"}

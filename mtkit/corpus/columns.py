@@ -41,7 +41,7 @@ def has_header(rows: SampleRows, columns: Iterable[int]) -> bool:
     names = [header[column] if column < len(header) else "" for column in columns]
     if all(is_column_name(name) for name in names):
         return True
-    texts = find_texts(rows)
+    texts = set(find_texts(rows))  # a row may have a hundred thousand cells
     for column, cell in enumerate(header):
         if column not in texts and _is_above_numbers(cell, _cells_below(rows, column)):
             return True

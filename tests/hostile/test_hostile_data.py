@@ -283,7 +283,7 @@ def test_translate_reads_a_pipe_and_names_unreadable_input(
     assert call("translate", "/dev/null", "-m", model) == 0
     assert refused(capsys, "translate", ".", "-m", model).startswith(". cannot be read (Is a dir")
     assert refused(capsys, "translate", "no", "-m", model).startswith("no: no such file")
-    assert refused(capsys, "translate", "out", "-m", model, "-o", ".").startswith(". cannot be w")
+    assert refused(capsys, "translate", "out", "-m", model, "-o", ".").startswith(". is a folder")
     stdin(None)
     assert refused(capsys, "translate", "-m", model) == "stdin is closed; give a text file"
 

@@ -388,7 +388,6 @@ FUNCTIONS: dict[str, TextFunction] = {
         for code in ("en", "ja", "hi", "my")
     },
     "copy verbatim": copy_parts,
-    "truecase": lambda text: truecase(text, tokenizer()),
     "hash_of": lambda text: hash_of(pair(text, text)),
     "compute_statistics": lambda text: compute_statistics([pair(text, text)]),
     "compute_statistics of lines": lambda text: compute_statistics(
@@ -413,6 +412,7 @@ FUNCTIONS: dict[str, TextFunction] = {
 """Functions that read text, by their names; those of MODULES and rules need no entry."""
 EVERY_OPTION = request(alignments=True, sentences="en", truecase=True, abbreviations="dr prof")
 SLOW_FUNCTIONS: dict[str, TextFunction] = {
+    "truecase": lambda text: truecase(text, tokenizer()),
     "text steps": partial(split_and_join, request()),
     "text steps, every option": partial(split_and_join, EVERY_OPTION),
     "text steps, as a prefix": lambda text: split_and_join(request(), "A dog.", prefix=text),

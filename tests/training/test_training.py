@@ -40,7 +40,6 @@ from mtkit.models.weights import get_weights
 from mtkit.signals import StopSignals
 from mtkit.symbols import PAD
 from mtkit.tokenizer.train_spm import train_tokenizer
-from mtkit.training import data as training_data
 from mtkit.training import finish as run_finish
 from mtkit.training import validation as run_validate
 from mtkit.training.batch import EMPTY_BATCH, Batch
@@ -345,9 +344,8 @@ RICH = {
     ],
 )
 def test_an_interrupted_run_is_bitwise_identical_to_an_uninterrupted_one(
-    kind: str, number: int, fresh: Fresh, monkeypatch: MonkeyPatch
+    kind: str, number: int, fresh: Fresh
 ) -> None:
-    monkeypatch.setattr(training_data, "CHUNK_BATCHES", 3)
     train(fresh(kind, "whole", training=RICH))
     config = fresh(kind, "broken", training=RICH)
     for step in (5, 7):
@@ -576,8 +574,14 @@ def test_ctrl_c_ends_the_validation_of_the_mean_at_once(
             return validate(run, state)
 
     monkeypatch.setattr(run_finish, "validate", validate_and_interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        train(fresh("transformer"))
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a command may have set its own
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(fresh("transformer"))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert cancelled == [True]
     assert not Path("run/model").exists()
 
