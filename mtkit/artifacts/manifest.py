@@ -136,8 +136,10 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
 def listed_files(folder: Path) -> frozenset[str] | None:
     """Return the names of the files that mtkit wrote to a folder, with that of the manifest.
 
-    Return None if the folder has no manifest, or a damaged one.
+    Return None if the folder has no manifest, or a damaged one, or is a link to another folder.
     """
+    if folder.is_symlink():
+        return None
     try:
         manifest = _read_manifest(folder)
     except (OSError, UserError):

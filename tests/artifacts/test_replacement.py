@@ -144,6 +144,17 @@ def test_a_file_of_the_user_is_never_replaced_by_a_new_file_of_its_name(tmp_path
     assert snapshot(tmp_path) == before
 
 
+def test_a_link_to_an_artifact_is_renamed_but_what_it_leads_to_stays(tmp_path: Path) -> None:
+    make(tmp_path / "elsewhere" / "tokenizer")
+    before = snapshot(tmp_path / "elsewhere")
+    link = tmp_path / "tokenizer"
+    link.symlink_to("elsewhere/tokenizer")
+    remove(link)
+    assert snapshot(tmp_path / "elsewhere") == before
+    make(link, "new")
+    assert content_of(link) == "new"
+
+
 def test_a_write_protected_folder_of_the_user_stops_before_anything_moves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
