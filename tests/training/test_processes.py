@@ -28,7 +28,12 @@ from mtkit.training.batch import EMPTY_BATCH
 from mtkit.training.checkpoints import recorded_processes
 from mtkit.training.data import Position, Stream, load_batch, shard
 from mtkit.training.finish import finish
-from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup, TorchProcessGroup
+from mtkit.training.process_group import (
+    SINGLE_PROCESS,
+    ProcessGroup,
+    TorchProcessGroup,
+    connect_processes,
+)
 from mtkit.training.processes import count_processes
 from mtkit.training.state import new_state
 from mtkit.training.step import accumulate_gradients, train_step
@@ -232,3 +237,13 @@ def test_a_run_resumes_with_as_many_processes_as_before(fresh: Fresh, capsys: Ca
     capsys.readouterr()
     train(fresh("transformer", training={"steps": 3, "ranks": 1}))
     assert "with 1 process instead of 20" in capsys.readouterr().err
+
+
+def test_a_rank_that_is_no_rank_of_the_group_is_refused(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "5")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with (
+        pytest.raises(UserError, match="RANK is 5, but must be below WORLD_SIZE"),
+        connect_processes(torch.device("cpu")),
+    ):
+        pass
