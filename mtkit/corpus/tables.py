@@ -154,9 +154,9 @@ def _find_layout(path: str, columns: Columns, rows: SampleRows) -> _Layout:
     elif max(source, target) < len(first):
         tell_once(
             say,
-            f"{path}: the first row is read as a pair: {_start_of(first[source])} | "
-            f"{_start_of(first[target])}; if these are names, give them with --columns or "
-            "source_column and target_column",
+            f"{path}: the first row is read as a pair, '{_start_of(first[source])}' and "
+            f"'{_start_of(first[target])}'; if these are names of columns, give them with "
+            "--columns, or as source_column and target_column",
         )
     return _Layout(source, target, is_header)
 

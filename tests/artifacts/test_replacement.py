@@ -281,4 +281,4 @@ def test_a_run_of_mtkit_can_be_locked_again_after_any_interruption(tmp_path: Pat
         for length in (0, 1, len(start)):
             (tmp_path / name).write_text(start[:length])
             with locked(tmp_path):
-                pass
+                assert (tmp_path / name).read_text() == start[:length]
