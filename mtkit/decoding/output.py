@@ -80,6 +80,7 @@ def _descriptor(path: Path) -> int | None:
         if not path.is_symlink():
             break
         folder = os.path.realpath(path.parent)
+        # On Linux /dev/stdout leads to /proc/self/fd/1, whose real path has the process number.
         if re.fullmatch(rf"/proc/{os.getpid()}(/task/\d+)?/fd", folder):
             return int(path.name)
         path = path.parent / path.readlink()

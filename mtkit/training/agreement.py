@@ -51,6 +51,7 @@ def check_same(group: ProcessGroup, run: Path, facts: Mapping[str, str | None]) 
 
 def check_shared(group: ProcessGroup, run: Path) -> None:
     """Raise UserError in every process unless all see the lock that the main process holds."""
+    # What the main process reads: it holds the lock, and has written the record.
     record = group.gather(_read_owner(run))[0]
     deadline = time.monotonic() + OWNER_SECONDS
     while _read_owner(run) != record and time.monotonic() < deadline:
