@@ -21,7 +21,8 @@ from mtkit.init.facts import CorpusFacts
 from mtkit.init.presets import MAX_SUBWORDS, Plan, Trial
 from mtkit.models.device import pick_device
 from mtkit.report import quietly
-from mtkit.study.bench.training_speed import timed_steps, window_rates
+from mtkit.study.bench.timing import window_rates
+from mtkit.study.bench.training_speed import timed_steps
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train_spm import VocabularyTooLarge, train_tokenizer
 from mtkit.training.process_group import ProcessGroup

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from mtkit.study.bench.sample import (
     draw_model,
     draw_sentences,
 )
-from mtkit.study.bench.training_speed import TimedStep, window_rates
+from mtkit.study.bench.timing import TimedWork, Work, time_work, window_rates
 from mtkit.study.bench.translation_speed import measure_in_process, open_translation_task
 from mtkit.symbols import EOS
 from tasks import Capture, tiny_config
@@ -138,15 +139,43 @@ def test_layers_are_reported_as_table_and_json(capsys: Capture) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-# Training
+# The runner
+
+
+def test_work_ends_when_the_seconds_that_count_are_over_and_warm_up_is_not_measured() -> None:
+    made: list[int] = []
+
+    def work(pieces: int) -> Generator[Work]:
+        for number in range(pieces):
+            made.append(number)
+            yield Work(tokens=number)
+
+    def measure(pieces: int, seconds: float, at_least: int) -> list[int]:
+        measured = time_work(
+            work(pieces),
+            seconds,
+            warm_up=2,
+            at_least=at_least,
+            count_seconds=lambda taken: 1.0,
+        )
+        return [piece.tokens for piece in measured]
+
+    assert measure(pieces=100, seconds=3.0, at_least=1) == [2, 3, 4]
+    assert made == [0, 1, 2, 3, 4]
+    assert measure(pieces=100, seconds=0.0, at_least=1) == [2]
+    assert measure(pieces=100, seconds=3.0, at_least=5) == [2, 3, 4, 5, 6]
+    assert measure(pieces=4, seconds=3.0, at_least=1) == [2, 3]
 
 
 def test_windows_are_whole_steps_and_about_equal_spans() -> None:
-    even = [TimedStep(tokens=7, seconds=0.125, waiting_seconds=0.0)] * 40
+    even = [TimedWork(tokens=7, seconds=0.125, waiting_seconds=0.0)] * 40
     assert window_rates(even) == [56] * 10
     assert window_rates(even[:3]) == [56] * 3
-    uneven = [*even, TimedStep(tokens=7, seconds=5.0, waiting_seconds=0.0)]
+    uneven = [*even, TimedWork(tokens=7, seconds=5.0, waiting_seconds=0.0)]
     assert len(window_rates(uneven)) == 6
+
+
+# Training
 
 
 @pytest.mark.slow

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -25,6 +23,7 @@ from mtkit.progress import progress
 from mtkit.report import plural
 from mtkit.study.bench.results import BenchReport, TableRows
 from mtkit.study.bench.sample import draw_batches, draw_tokenizer, size_config
+from mtkit.study.bench.timing import TimedWork, Work, time_work, window_rates
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup, connect_processes
 from mtkit.training.processes import count_processes, start_processes
@@ -35,61 +34,38 @@ from mtkit.training.step import train_step
 LEARNING_RATE = 1e-4
 WARM_UP_STEPS = 3
 """Steps before the measurement, in which kernels are chosen and memory is allocated."""
-WINDOWS = 10
-"""Number of time windows that a measurement is divided into; the median window is reported."""
-
-
-@dataclass(frozen=True)
-class TimedStep:
-    """Target tokens of a step, its seconds, and how many of them it waited for data."""
-
-    tokens: int
-    seconds: float
-    waiting_seconds: float
 
 
 def timed_steps(
     inputs: RunInputs, state: TrainState, seconds: float, group: ProcessGroup = SINGLE_PROCESS
-) -> Generator[TimedStep]:
+) -> Generator[TimedWork]:
     """Train for about `seconds` seconds after the warm-up and yield each step."""
-    make_step = partial(
-        train_step,
-        state,
-        seed=inputs.config.seed,
-        clip_norm=inputs.config.training.clip_norm,
-        group=group,
-    )
+
+    def slowest(taken: float) -> float:
+        """Return the longest duration of a step among all processes: they must stop together."""
+        return group.max(round(taken * 1e6)) / 1e6
+
+    steps = _train_steps(inputs, state, group)
+    return time_work(steps, seconds, warm_up=WARM_UP_STEPS, count_seconds=slowest)
+
+
+def _train_steps(inputs: RunInputs, state: TrainState, group: ProcessGroup) -> Generator[Work]:
+    """Train without end, and yield each step."""
     stream = inputs.stream(state.model, group)
     before = time.perf_counter()
-    for number, step in enumerate(prefetch(stream.steps(state.progress.position))):
-        ready = time.perf_counter()
-        make_step(step.batches, step.tokens, LEARNING_RATE)
-        after = time.perf_counter()
-        if number >= WARM_UP_STEPS:
-            yield TimedStep(
-                tokens=step.tokens, seconds=after - before, waiting_seconds=ready - before
-            )
-            # All processes must stop at the same step, so the slowest one's time counts.
-            seconds -= group.max(round((after - before) * 1e6)) / 1e6
-            if seconds <= 0:
-                return
-        before = after
-
-
-def window_rates(steps: Sequence[TimedStep]) -> list[float]:
-    """Return the target tokens per second of up to WINDOWS equal windows of whole steps."""
-    window_seconds = sum(step.seconds for step in steps) / WINDOWS
-    rates = []
-    tokens = 0
-    seconds = 0.0
-    for step in steps:
-        tokens += step.tokens
-        seconds += step.seconds
-        if seconds >= window_seconds:
-            rates.append(tokens / seconds)
-            tokens = 0
-            seconds = 0.0
-    return rates
+    for step in prefetch(stream.steps(state.progress.position)):
+        waiting_seconds = time.perf_counter() - before
+        train_step(
+            state,
+            step.batches,
+            step.tokens,
+            LEARNING_RATE,
+            seed=inputs.config.seed,
+            clip_norm=inputs.config.training.clip_norm,
+            group=group,
+        )
+        yield Work(tokens=step.tokens, waiting_seconds=waiting_seconds)
+        before = time.perf_counter()
 
 
 @contextmanager
@@ -171,7 +147,7 @@ def _measure(name: str, inputs: RunInputs, seconds: float, group: ProcessGroup) 
 
 def _train(
     inputs: RunInputs, state: TrainState, seconds: float, group: ProcessGroup
-) -> list[TimedStep]:
+) -> list[TimedWork]:
     steps = []
     with progress("training", unit="steps") as shown:
         for step in timed_steps(inputs, state, seconds, group):
@@ -180,7 +156,7 @@ def _train(
     return steps
 
 
-def _waiting_share(steps: Sequence[TimedStep]) -> float:
+def _waiting_share(steps: Sequence[TimedWork]) -> float:
     """Return the share of the time in which training waited for data."""
     waiting = sum(step.waiting_seconds for step in steps)
     return waiting / sum(step.seconds for step in steps)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from mtkit.progress import progress
 from mtkit.report import plural, say, set_quiet
 from mtkit.scoring.line_files import SOURCE_FILE
 from mtkit.study.bench.results import BenchReport
+from mtkit.study.bench.timing import Work, time_work
 
 ENGINES = (
     ("torch", "float32"),
@@ -175,10 +175,10 @@ def _measure(
     """
     translator = load()
     translator.translate(lines[:WARM_UP_LINES])
-    runs = _time_texts(translator, repeat(lines), seconds)
-    single_lines = ([line] for line in lines)
-    single = _time_texts(translator, single_lines, seconds / 2, at_least=MIN_SINGLE_LINES)
-    latencies = sorted(text.seconds for text in single)
+    runs = list(time_work(_translate_texts(translator, repeat(lines)), seconds))
+    single_lines = _translate_texts(translator, ([line] for line in lines))
+    single = time_work(single_lines, seconds / 2, at_least=MIN_SINGLE_LINES)
+    latencies = sorted(line.seconds for line in single)
     last = len(latencies) - 1
     percentiles = {percent: latencies[round(percent / 100 * last)] for percent in (50, 95, 99)}
     return {
@@ -191,25 +191,10 @@ def _measure(
     }
 
 
-@dataclass(frozen=True)
-class TimedText:
-    """Target tokens of a translated text, and its seconds."""
-
-    tokens: int
-    seconds: float
-
-
-def _time_texts(
-    translator: Translator, texts: Iterable[Sequence[str]], seconds: float, at_least: int = 1
-) -> list[TimedText]:
-    """Translate one text after the other, until `seconds` are over."""
-    timed: list[TimedText] = []
+def _translate_texts(translator: Translator, texts: Iterable[Sequence[str]]) -> Generator[Work]:
+    """Translate one text after the other, and yield each."""
     for text in texts:
-        if seconds <= 0 and len(timed) >= at_least:
-            break
-        start = time.perf_counter()
-        tokens = sum(len(translation.tokens) for translation in translator.results(text))
-        taken = time.perf_counter() - start
-        timed.append(TimedText(tokens, taken))
-        seconds -= taken
-    return timed
+        tokens = 0
+        for translation in translator.results(text):
+            tokens += len(translation.tokens)
+        yield Work(tokens=tokens)
