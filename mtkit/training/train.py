@@ -22,8 +22,9 @@ from mtkit.training.batch import Batch
 from mtkit.training.data import StepData
 from mtkit.training.finish import write_model
 from mtkit.training.journal import Journal
+from mtkit.training.launcher import start_processes
 from mtkit.training.process_group import connect_processes
-from mtkit.training.processes import count_processes, start_processes
+from mtkit.training.processes import count_processes
 from mtkit.training.setup import TrainingRun, open_inputs, open_run
 from mtkit.training.state import TrainingProgress, TrainState, is_stalled
 from mtkit.training.step import BatchTooLargeError, train_step
@@ -74,25 +75,39 @@ def train(config: Config | str | Path) -> Artifact:
 
 def _train_to_end(run: TrainingRun, state: TrainState) -> None:
     """Train until the run is finished, rolling back after divergence."""
-    while True:
+    is_finished = False
+    while not is_finished:
         try:
             _train_loop(run, state)
-            break
+            is_finished = True
         except DivergedError as divergence:
-            scale = state.progress.rate_scale / 2
-            if scale < MIN_RATE_SCALE:
-                raise
-            if run.checkpoints.load_last(state, healthy=True) is None:
-                raise
-            run.group.barrier()  # all have read it
-            step = state.progress.step
-            if run.group.is_main:
-                run.checkpoints.remove_after(step)
-            state.progress.rate_scale = scale
-            state.progress.skipped_in_a_row = state.progress.most_skipped_in_a_row = 0
-            state.write_figures()
-            warn(f"{divergence}; rolled back to step {step:,}, at {scale:g} × the learning rate")
+            _roll_back(run, state, divergence)
     run.group.barrier()  # the last checkpoint is written
+
+
+def _roll_back(run: TrainingRun, state: TrainState, divergence: DivergedError) -> None:
+    """Load the last checkpoint of before the divergence, and halve the learning rate.
+
+    Raises:
+        DivergedError: there is no such checkpoint, or the learning rate was halved too often.
+    """
+    rate_scale = state.progress.rate_scale / 2
+    if rate_scale < MIN_RATE_SCALE:
+        raise divergence
+    if run.checkpoints.load_last(state, healthy=True) is None:
+        raise divergence
+    run.group.barrier()  # all have read it
+    progress = state.progress
+    if run.group.is_main:
+        run.checkpoints.remove_after(progress.step)
+    progress.rate_scale = rate_scale
+    progress.skipped_in_a_row = 0
+    progress.most_skipped_in_a_row = 0
+    state.write_figures()
+    warn(
+        f"{divergence}; rolled back to step {progress.step:,}, at {rate_scale:g} × the learning "
+        "rate"
+    )
 
 
 def _train_loop(run: TrainingRun, state: TrainState) -> None:

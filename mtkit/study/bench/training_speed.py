@@ -25,8 +25,9 @@ from mtkit.study.bench.results import BenchReport, TableRows
 from mtkit.study.bench.sample import draw_batches, draw_tokenizer, size_config
 from mtkit.study.bench.timing import TimedWork, Work, time_work, window_rates
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.training.launcher import start_processes
 from mtkit.training.process_group import SINGLE_PROCESS, ProcessGroup, connect_processes
-from mtkit.training.processes import count_processes, start_processes
+from mtkit.training.processes import count_processes
 from mtkit.training.setup import RunInputs
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step

@@ -13,7 +13,7 @@ from typing import Any
 def workers_of(launcher: int) -> set[int]:
     children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
     commands = {int(child): Path(f"/proc/{child}/cmdline").read_text() for child in children}
-    return {child for child, command in commands.items() if "spawn_main" in command}
+    return {child for child, command in commands.items() if "mtkit.training.worker" in command}
 
 
 def _strike(event: str, arguments: tuple[Any, ...]) -> None:
