@@ -22,15 +22,15 @@ VALUE_NAMES = {"path": "FILE", "int": "N", "float": "NUMBER", "str": "TEXT"}
 """How help writes the value of an option, by the name of its type in Typer."""
 
 
-REPLACED: Mapping[tuple[str, ...], str] = {
-    ("attend", "--view"): "-o FILE.html, a page with heat maps of every layer and head",
-    ("attend", "--kind"): "-o FILE.html, a page with heat maps of every layer and head",
-    ("attend", "--layer"): "-o FILE.html, a page with heat maps of every layer and head",
-    ("attend", "--head"): "-o FILE.html, a page with heat maps of every layer and head",
-    ("info", "--plot", "positions"): "mtkit attend TEXT -o FILE.html, a page with positions",
-    ("info", "--plot", "schedule"): "mtkit info CONFIG --plot",
+HEAT_MAPS = "-o FILE.html, a page with heat maps of every layer and head"
+REPLACED: Mapping[str, Mapping[str, str]] = {
+    "attend": {"--view": HEAT_MAPS, "--kind": HEAT_MAPS, "--layer": HEAT_MAPS, "--head": HEAT_MAPS},
+    "info": {
+        "--plot positions": "mtkit attend TEXT -o FILE.html, a page with positions",
+        "--plot schedule": "mtkit info CONFIG --plot",
+    },
 }
-"""For a command and words of earlier versions, which lecture notes may still show: what to use."""
+"""By command: words of earlier versions, which lecture notes may still show, and what to use."""
 
 
 class Command(TyperCommand):
@@ -66,14 +66,25 @@ class Command(TyperCommand):
 
 
 def _refuse_replaced(ctx: Any, args: Sequence[str]) -> None:
-    """Fail if the arguments hold words of REPLACED, and say what to use."""
-    names = [argument.partition("=")[0] for argument in args]
-    for (command, *words), advice in REPLACED.items():
-        starts = range(len(names))
-        is_used = any(names[start : start + len(words)] == words for start in starts)
-        is_file = Path(words[-1]).exists()  # such as a run that is named "positions"
-        if command == ctx.info_name and is_used and not is_file:
-            ctx.fail(f"{' '.join(words)} no longer exists; use {advice}")
+    """Fail if the arguments hold words of REPLACED, and say what to use.
+
+    A value that is the name of a file or folder is not refused: `info --plot positions` may mean a
+    run that is named "positions".
+    """
+    words: list[str] = []
+    for argument in args:
+        words += argument.split("=", maxsplit=1)  # --plot=positions is --plot positions
+    for replaced, advice in REPLACED.get(ctx.info_name, {}).items():
+        _, *values = replaced.split()
+        is_value_a_path = any(Path(value).exists() for value in values)
+        if _holds_run(words, replaced.split()) and not is_value_a_path:
+            ctx.fail(f"{replaced} no longer exists; use {advice}")
+
+
+def _holds_run(words: Sequence[str], run: Sequence[str]) -> bool:
+    """Return whether the words of `run` follow each other somewhere in `words`."""
+    starts = range(len(words))
+    return any(words[start : start + len(run)] == run for start in starts)
 
 
 def _refuse_repetition(ctx: Any, given: Sequence[Any]) -> None:

@@ -136,6 +136,7 @@ def _export_config(opened: OpenedModel, settings: TransformerSettings) -> dict[s
 
 
 def _export_search(decoding: DecodingSettings) -> dict[str, Any]:
+    """Return the settings of transformers' search that make it search as ours does."""
     search = {
         their_name: getattr(decoding, our_name)
         for their_name, our_name in marian.SEARCH_SETTINGS.items()
@@ -143,10 +144,13 @@ def _export_search(decoding: DecodingSettings) -> dict[str, Any]:
     return {
         **SPECIAL_IDS,
         **search,
+        # A sentence ends when as many hypotheses as the beam is wide have ended.
         "early_stopping": True,
-        "max_length": decoding.max_length + 1,  # counts BOS
+        # The length of a hypothesis counts BOS there, but not here.
+        "max_length": decoding.max_length + 1,
         "suppress_tokens": [PAD, BOS],
-        "renormalize_logits": True,  # without the suppressed symbols
+        # Probabilities sum to 1 without the suppressed symbols.
+        "renormalize_logits": True,
     }
 
 
@@ -165,7 +169,8 @@ def _export_tokenizer(folder: Path, opened: OpenedModel) -> None:
     settings = {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": source != target,
-        "model_max_length": opened.config.decoding.max_length + 1,  # counts EOS
+        # The length of a source counts EOS there, but not here.
+        "model_max_length": opened.config.decoding.max_length + 1,
         "pad_token": pad,
         "unk_token": unk,
         "bos_token": bos,
@@ -269,7 +274,7 @@ def _import_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
         length = present.get(name)
         if isinstance(length, int):
             settings[name] = max(length - 1, 0)  # these lengths count the start symbol
-    # Lengths of new tokens do not count it, and take precedence.
+    # Numbers of new tokens do not count it. If both are given, transformers obeys these.
     named = marian.SEARCH_SETTINGS | {"max_new_tokens": "max_length"}
     for their_name, our_name in named.items():
         if their_name in present:

@@ -46,9 +46,11 @@ def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> tuple[Symbols, S
     source_spm = parse_model(marian.find_file(folder, marian.SOURCE_SPM))
     target_spm = parse_model(marian.find_file(folder, marian.TARGET_SPM))
     source, target = _read_sides(folder, config, source_spm, target_spm)
-    source_model = _rewrite(folder / marian.SOURCE_SPM, source_spm, source.pieces, reads_codes=True)
+    source_model = _rewrite(
+        folder / marian.SOURCE_SPM, source_spm, source.pieces, starts_with_code=True
+    )
     target_model = _rewrite(
-        folder / marian.TARGET_SPM, target_spm, target.pieces, reads_codes=False
+        folder / marian.TARGET_SPM, target_spm, target.pieces, starts_with_code=False
     )
     codes = [piece for piece in source.pieces if language_code_in(piece)]
     if codes:
@@ -162,27 +164,31 @@ def _find_produced(models: list[Any]) -> list[str]:
     return list(produced)
 
 
-def _rewrite(path: Path, model: Any, pieces: list[str], *, reads_codes: bool) -> bytes:
-    """Return the model of `path` with exactly `pieces`, in their order; it splits text as before.
+def _rewrite(path: Path, model: Any, pieces: list[str], *, starts_with_code: bool) -> bytes:
+    """Return the SentencePiece model of `path` with exactly `pieces`, in their order.
 
-    A piece that the old model lacked can occur in output, but not in input, except language codes.
+    It splits text as before. A piece that the old model lacked can occur in output, but not in
+    input. With `starts_with_code`, lines start with language codes, which become pieces of input.
+
+    Raises:
+        UserError: a BPE model lacks some of the pieces.
     """
-    kinds = model.SentencePiece
-    rewritten = {piece: kinds(piece=piece, type=kinds.UNUSED) for piece in pieces}
-    for piece in model.pieces:
-        if piece.piece in rewritten:
-            rewritten[piece.piece] = piece
-    for special in special_pieces(model):
-        rewritten[special.piece] = special
-    foreign = sum(piece.type == kinds.UNUSED for piece in rewritten.values())
+    entry_class = model.SentencePiece
+    rewritten = {}
+    for text in pieces:
+        rewritten[text] = entry_class(piece=text, type=entry_class.UNUSED)
+    for entry in model.pieces:
+        if entry.piece in rewritten:
+            rewritten[entry.piece] = entry
+    for entry in special_pieces(model):
+        rewritten[entry.piece] = entry
+    unused = sum(entry.type == entry_class.UNUSED for entry in rewritten.values())
     is_bpe = model.trainer_spec.model_type == model.trainer_spec.BPE
-    if foreign and is_bpe:
-        # BPE would merge unused pieces and split them again.
-        raise UserError(
-            f"{path} is a BPE model that lacks {foreign} pieces of the shared vocabulary"
-        )
-    if reads_codes:
+    if unused and is_bpe:
+        # BPE merges letters into unused pieces, too, so it would split text in another way.
+        raise UserError(f"{path} is a BPE model that lacks {unused} pieces of the vocabulary")
+    if starts_with_code:
         for text in pieces:
             if language_code_in(text):
-                rewritten[text] = kinds(piece=text, type=kinds.USER_DEFINED)
+                rewritten[text] = entry_class(piece=text, type=entry_class.USER_DEFINED)
     return with_pieces(model, (rewritten[piece] for piece in pieces))
