@@ -38,10 +38,14 @@ def attention_maps(reader: Reader, reading: Reading) -> dict[AttentionKind, Atte
     Raises:
         UserError: the model has no attention, or a weight is not finite.
     """
-    model, tokenizer = reader.model, reader.tokenizer
+    model = reader.model
+    tokenizer = reader.tokenizer
     check_attention(model)
-    begin, end = (label_subwords([piece]) for piece in tokenizer.target_pieces([BOS, EOS]))
-    source, target = reading.source + end, reading.target + end
+    begin_piece, end_piece = tokenizer.target_pieces([BOS, EOS])
+    begin = label_subwords([begin_piece])
+    end = label_subwords([end_piece])
+    source = reading.source + end
+    target = reading.target + end
     # Words would hide the mask: a later subword of a word attends to earlier ones of the same word.
     subwords = label_subwords(tokenizer.target_pieces(reading.target_ids))
     axes: dict[AttentionKind, tuple[list[Label], list[Label]]] = {
@@ -49,13 +53,19 @@ def attention_maps(reader: Reader, reading: Reading) -> dict[AttentionKind, Atte
         "decoder": (subwords + end, begin + subwords),
         "cross": (target, source),
     }
-    ids = (reading.source_ids, reading.target_ids)
-    ended = (torch.tensor([[*side, EOS]], device=model.device) for side in ids)
+    source_ids = torch.tensor([[*reading.source_ids, EOS]], device=model.device)
+    target_ids = torch.tensor([[*reading.target_ids, EOS]], device=model.device)
     maps: dict[AttentionKind, AttentionMap] = {}
-    for kind, weights in attention_weights(model, *ended).items():
-        merged = merge(weights.numpy(), *map(word_numbers, axes[kind]))
-        queries, keys = ([text for text, _ in labels] for labels in axes[kind])
-        maps[kind] = AttentionMap(kind, queries, keys, torch.from_numpy(merged))
+    for kind, weights in attention_weights(model, source_ids, target_ids).items():
+        queries, keys = axes[kind]
+        # The model attends to subwords; the subwords of a word become one row or column.
+        merged = merge(weights.numpy(), word_numbers(queries), word_numbers(keys))
+        maps[kind] = AttentionMap(
+            kind,
+            queries=[text for text, _ in queries],
+            keys=[text for text, _ in keys],
+            weights=torch.from_numpy(merged),
+        )
     return maps
 
 
@@ -76,7 +86,11 @@ def attention_weights(
         "decoder": decoded.self_attention,
         "cross": decoded.attention,
     }
-    present = {kind: of[0].float().cpu() for kind, of in weights.items() if of is not None}
-    if not all(bool(of.isfinite().all()) for of in present.values()):
-        raise UserError(OVERFLOW)
+    present: dict[AttentionKind, Tensor] = {}
+    for kind, of_batch in weights.items():
+        if of_batch is None:
+            continue
+        present[kind] = of_batch[0].float().cpu()
+        if not bool(present[kind].isfinite().all()):
+            raise UserError(OVERFLOW)
     return present

@@ -64,8 +64,11 @@ X_AXES = {"step": ("step", 1.0), "minute": ("seconds", 1 / 60)}
 PLOT_WIDTH = 60
 """Largest width of a curve, in cells."""
 MIN_PLOT_WIDTH = 20
+GAP_CELLS = 4
+"""Cells around a curve: `table` puts two spaces between columns."""
 MIN_DENSE_POINTS = 50
 """From this number of points on, a picture does not mark the points of a curve."""
+MAX_LEGEND_COLUMNS = 4
 BLOCKS = "▁▂▃▄▅▆▇█"
 PLANNED_POINTS = 200
 """Number of points of a planned curve; more than a sparkline has cells."""
@@ -135,9 +138,10 @@ def plan_rates(
         )
     total = total or 10 * warmup
     inputs = ScheduleInputs(warmup, total, config.model.d_model, validations)
-    spaced = (1 + (total - 1) * place // (PLANNED_POINTS - 1) for place in range(PLANNED_POINTS))
-    steps = sorted({*spaced, min(warmup, total)})
-    return [(step, schedule.rate(step, inputs)) for step in steps]
+    steps = {min(warmup, total)}  # the peak of most schedules
+    for place in range(PLANNED_POINTS):
+        steps.add(1 + (total - 1) * place // (PLANNED_POINTS - 1))
+    return [(step, schedule.rate(step, inputs)) for step in sorted(steps)]
 
 
 def read_index(run: Path) -> dict[str, int]:
@@ -152,19 +156,20 @@ def read_index(run: Path) -> dict[str, int]:
 
 def draw_sparklines(panel: Panel) -> Iterator[str]:
     """Yield a title with the scale, then name, sparkline and last value of each curve."""
-    xs = []
-    ys = []
-    for curve in panel.curves.values():
-        for x, y in curve:
-            xs.append(x)
-            ys.append(y)
-    until, low, high = max(xs), min(ys), max(ys)
+    points: list[tuple[Number, Number]] = []
+    last_values: dict[str, str] = {}
+    for name, curve in panel.curves.items():
+        points += curve
+        last_values[name] = format_number(curve[-1][1])
+    until = max(x for x, _ in points)
+    low = min(y for _, y in points)
+    high = max(y for _, y in points)
     scale = f"{format_number(low)} to {format_number(high)}"
     yield f"{panel.title}, {scale}, by {panel.axis}, 0 to {format_number(until)}"
-    last_values = {name: format_number(curve[-1][1]) for name, curve in panel.curves.items()}
-    gaps = 4  # two spaces before and after the curve
-    others = max(map(cell_width, last_values)) + max(map(len, last_values.values())) + gaps
-    width = max(MIN_PLOT_WIDTH, min(PLOT_WIDTH, MAX_CELLS - others))
+    name_cells = max(map(cell_width, last_values))
+    value_cells = max(map(len, last_values.values()))
+    free_cells = MAX_CELLS - name_cells - value_cells - GAP_CELLS
+    width = max(MIN_PLOT_WIDTH, min(PLOT_WIDTH, free_cells))
     rows = []
     for name, curve in panel.curves.items():
         rows.append([name, draw_sparkline(curve, until, low, high, width), last_values[name]])
@@ -228,7 +233,7 @@ def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> No
     from matplotlib.figure import Figure
 
     columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
+    rows = math.ceil(len(panels) / columns)
     with rc_context(STYLE):
         figure = Figure(figsize=(4 + 3 * columns, 1 + 2.5 * rows), layout="constrained")
         plots = list(figure.subplots(rows, columns, squeeze=False).flat)
@@ -237,10 +242,12 @@ def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> No
     for unused in plots[len(panels) :]:
         unused.remove()
     if len(names) > 1:
-        entry_inches = 0.8 + 0.1 * max(len(name) for name in names)  # approximate width
+        # About the width of an entry: a line of 0.8 inches, and 0.1 inches for each letter.
+        entry_inches = 0.8 + 0.1 * max(len(name) for name in names)
         fitting = int(figure.get_figwidth() / entry_inches)
+        entries_per_row = max(1, min(MAX_LEGEND_COLUMNS, len(names), fitting))
+        # Every panel has all names, so the legend of the first one serves for all.
         handles, labels = plots[0].get_legend_handles_labels()
-        entries_per_row = max(1, min(4, len(names), fitting))
         figure.legend(handles, labels, loc="outside upper center", ncols=entries_per_row)
     _save(figure, path)
 
