@@ -28,7 +28,7 @@ WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 """Options of `textwrap`: a path that is too long for a line stays whole."""
 _LABEL = re.compile(r"(warning:)? *(\S+ {2,})?")
 """The start of a line, such as "  source  "; continuation lines are indented by its width."""
-_quiet = _debug = False
+_quiet = _debug = _is_follower = False
 _live: rich.progress.Progress | None = None
 
 
@@ -42,6 +42,12 @@ def set_debug(debug: bool) -> None:
     """Let `error` print a traceback."""
     global _debug
     _debug = debug
+
+
+def set_follower(is_follower: bool) -> None:
+    """Silence warnings if this process does the same as the main process of its group."""
+    global _is_follower
+    _is_follower = is_follower
 
 
 def set_live(display: rich.progress.Progress | None) -> None:
@@ -78,8 +84,8 @@ def say(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Write a warning to stderr, from the main process only."""
-    if os.environ.get("RANK", "0") == "0":
+    """Write a warning to stderr, unless the main process of a group does so."""
+    if not _is_follower:
         _write_line(f"warning: {text}", "yellow")
 
 

@@ -35,6 +35,21 @@ def test_quiet_silences_all_but_warnings_and_errors(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == "warning: careful\nbroken\n"
 
 
+def test_a_variable_of_another_program_silences_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variables in ({"RANK": "3"}, {"RANK": "3", "WORLD_SIZE": "4"}, {"RANK": "x"}):
+        with monkeypatch.context() as patch:
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            report.warn("this and that")
+        assert capsys.readouterr().err == "warning: this and that\n"
+    report.set_follower(True)
+    report.warn("this and that")
+    report.set_follower(False)
+    assert capsys.readouterr().err == ""
+
+
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     report.error("first\nsecond\r\n  third", None)
     assert capsys.readouterr().err == "first second third\n"

@@ -1,7 +1,7 @@
 """Find runs and their models; lock a run, so that only one process writes to it.
 
-The operating system holds the lock, and releases it when the process ends. A file next to the lock
-describes the process, for error messages; it has no meaning unless the lock is held.
+A file next to the lock describes the process, for error messages; it has no meaning unless the
+lock is held.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mtkit.artifacts.locks import LockHeldError, lock_path
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, kind_at, open_artifact
 from mtkit.artifacts.replacement import foreign_file_error, refuse_foreign_folder
 from mtkit.artifacts.storage import read_json, temporary_path, write_text
@@ -278,29 +279,27 @@ def locked(run: Path) -> Iterator[None]:
     Raises:
         UserError: another process holds the lock, or a file of the user is where mtkit would write.
     """
-    from filelock import FileLock, Timeout  # imports asyncio, which would delay translation
-
     refuse_foreign_files(run)
-    lock = FileLock(run / LOCK)
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-        lock.acquire(blocking=False)
-    except Timeout:
-        owner = "another process"
-        with suppress(OSError):
-            owner = (run / OWNER).read_text("utf-8", "replace") or owner
-        raise UserError(
-            f"{run} is in use by {owner}; wait, stop it, or choose another run directory"
-        ) from None
-    except (FileExistsError, NotADirectoryError):
-        raise UserError(f"{run} is not a folder; choose another run directory") from None
-    try:
-        write_text(run / OWNER, os.environ.get(STARTED_BY) or this_process())
-        yield
-    finally:
-        with suppress(OSError):  # the record has no meaning without the lock
-            (run / OWNER).unlink()
-        lock.release()
+    with ExitStack() as stack:
+        try:
+            run.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock_path(run / LOCK))
+        except LockHeldError as held:
+            owner = "another process"
+            with suppress(OSError):
+                owner = (run / OWNER).read_text("utf-8", "replace") or owner
+            raise UserError(
+                f"{run} is in use by {owner}; wait, stop it, or choose another run directory"
+                f"{held.advice}"
+            ) from None
+        except (FileExistsError, NotADirectoryError):
+            raise UserError(f"{run} is not a folder; choose another run directory") from None
+        try:
+            write_text(run / OWNER, os.environ.get(STARTED_BY) or this_process())
+            yield
+        finally:
+            with suppress(OSError):  # the record has no meaning without the lock
+                (run / OWNER).unlink()
 
 
 def this_process() -> str:

@@ -8,18 +8,18 @@ to is replaced. A link to a file is refused.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from os.path import samestat
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, BinaryIO
 
+from mtkit.artifacts.locks import LockHeldError, lock_file
 from mtkit.artifacts.storage import (
     keep_permissions,
     open_without_links,
@@ -113,8 +113,7 @@ def open_output(
         return
     partial = temporary_path(path)
     record = partial.with_name(f"{partial.name}.json")
-    with _opened(partial, path) as file:
-        _lock(file, partial, path)
+    with _opened(partial, path) as file, _locked(file, partial, path):
         done = _resume(path, partial, record, dependencies, rows) if dependencies and resume else 0
         try:
             if not done:
@@ -164,15 +163,21 @@ def _opened(written: Path, path: Path) -> Iterator[BinaryIO]:
             file.close()
 
 
-def _lock(file: BinaryIO, partial: Path, path: Path) -> None:
+@contextmanager
+def _locked(file: BinaryIO, partial: Path, path: Path) -> Iterator[None]:
     """Lock the file, or raise UserError if another process writes it or has just replaced it."""
-    with suppress(BlockingIOError, FileNotFoundError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if samestat(os.fstat(file.fileno()), partial.stat()):
-            return
-    raise UserError(
-        f"{path} is being written by another command; wait for it, or choose another file"
-    )
+    is_written = f"{path} is being written by another command; wait for it, or choose another file"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock_file(file, partial))
+        except LockHeldError as held:
+            raise UserError(f"{is_written}{held.advice}") from None
+        is_replaced = True
+        with suppress(FileNotFoundError):
+            is_replaced = not samestat(os.fstat(file.fileno()), partial.stat())
+        if is_replaced:
+            raise UserError(is_written)
+        yield
 
 
 def _resume(

@@ -156,6 +156,7 @@ def connect_processes(device: torch.device) -> Iterator[ProcessGroup]:
         raise UserError(f"the processes cannot reach each other ({reason})") from error
     if rank > 0:
         report.set_quiet(True)
+        report.set_follower(True)
     try:
         yield TorchProcessGroup(device)
     except RuntimeError as error:  # torch raises errors of many kinds when communication fails

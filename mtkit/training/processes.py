@@ -45,7 +45,7 @@ def count_processes(config: Config, tokenizer: Tokenizer) -> int:
     training = config.training
     device = pick_device(training.device)
     devices = count_devices(device)
-    if os.environ.get("RANK") or os.environ.get("WORLD_SIZE"):  # of torchrun, or of a worker
+    if os.environ.get("WORLD_SIZE"):  # of torchrun, or of a worker
         launched = launcher_variable("WORLD_SIZE")
         if training.ranks not in ("auto", launched):
             report.warn(f"training.ranks is {training.ranks}, but torchrun started {launched}")

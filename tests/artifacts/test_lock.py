@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -17,6 +19,7 @@ from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.runs import LOCK, OWNER, config_of, locked
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
+from mtkit.decoding.output import open_output
 from mtkit.errors import UserError
 from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.finish import finish
@@ -72,6 +75,76 @@ def test_the_lock_holds_without_a_record_of_its_owner(tmp_path: Path) -> None:
         (tmp_path / OWNER).unlink()
         with pytest.raises(UserError, match="another process"), locked(tmp_path):
             pass
+
+
+@pytest.fixture(params=[errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP], ids=errno.errorcode.get)
+def without_locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the file system have no locks, as Lustre without `flock` or NFS without a daemon."""
+
+    def flock(file: object, operation: int) -> None:
+        raise OSError(request.param, os.strerror(request.param))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_file_system_without_locks_has_markers(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for _ in range(2):
+        with locked(run):
+            name = rf"process {os.getpid()} on .*; if that process has ended, delete {run}/\S+$"
+            with pytest.raises(UserError, match=name), locked(run):
+                pass
+        assert [entry.name for entry in run.iterdir()] == [LOCK]
+    with locked(run), locked(tmp_path):  # another run
+        pass
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_the_marker_of_a_killed_process_holds_on_other_machines_only(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        (marker,) = tmp_path.glob(f"{LOCK}?*")
+        ours = marker.read_text()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    process, machine, *_ = ours.splitlines()
+    marker.write_text(f"{ended.pid}\n{machine}\n")
+    with locked(tmp_path):
+        pass
+    marker.write_text(f"{ended.pid}\n{machine}-other\n")
+    with pytest.raises(UserError, match=f"delete {marker}$"), locked(tmp_path):
+        pass
+    marker.unlink()
+    with locked(tmp_path):
+        assert marker.read_text() == ours
+    assert process == str(os.getpid())
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_outputs_are_written_without_locks(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    with open_output(path) as (file, _):
+        file.write(b"first\n")
+        refused = pytest.raises(
+            UserError, match=r"by another command.*; if that .* delete .*marker"
+        )
+        with refused, open_output(path):
+            pass
+    assert path.read_bytes() == b"first\n"
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_another_error_of_a_lock_is_no_lack_of_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(file: object, operation: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(OSError, match="Input/output error"), locked(tmp_path):
+        pass
+    with pytest.raises(OSError, match="Input/output error"), open_output(tmp_path / "out.txt"):
+        pass
 
 
 def test_an_exception_releases_the_lock(tmp_path: Path) -> None:

@@ -123,10 +123,13 @@ def test_training_ranks_torchrun_and_slurm_override_the_number_of_processes(
         assert started(large) == 2
         patch.setattr(processes, "WEIGHTS_PER_TOKEN", 1)  # a large model
         assert started(large) == 1
-    for name, value in {"RANK": "0", "WORLD_SIZE": "1", "SLURM_NTASKS": "2"}.items():
+    for name, value in {"WORLD_SIZE": "1", "SLURM_NTASKS": "2"}.items():
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
             assert started(large) == 1
+    with monkeypatch.context() as patch:
+        patch.setenv("RANK", "3")  # of another program, as WORLD_SIZE is missing
+        assert started(large) == 4
     monkeypatch.setenv("SLURM_NTASKS", "")
     assert started(large) == 4
     five = fresh("transformer", training={"ranks": 5})

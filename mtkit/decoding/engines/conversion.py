@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mtkit.artifacts.locks import lock_path
 from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.stage import Stage
@@ -48,10 +49,8 @@ def cached(opened: OpenedModel, compute_type: str) -> Artifact:
     if current := stage.current():
         _refuse_other_files(current)
         return current
-    from filelock import FileLock
-
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_name(f".{path.name}.lock")):
+    with lock_path(path.with_name(f".{path.name}.lock"), wait=True):
         if current := stage.current():  # another process has converted it meanwhile
             return current
         if path.exists():
