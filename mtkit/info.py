@@ -10,8 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
-
 from mtkit.artifacts.manifest import Artifact, Kind, OtherFormatError, kind_at, open_artifact
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
@@ -23,6 +21,7 @@ from mtkit.artifacts.runs import (
 )
 from mtkit.config.base import flattened
 from mtkit.config.corpora import TextCorpus
+from mtkit.config.parse import write_yaml
 from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
@@ -207,7 +206,7 @@ def _settings_yaml(path: Path | None, with_comments: bool) -> Iterator[str]:
     if with_comments:
         yield from explain_settings(settings)
     else:
-        yield from yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).splitlines()
+        yield from write_yaml(settings).splitlines()
 
 
 def open_run_info(path: Path | None, *, verify: bool) -> RunInfo:

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "arguments"),
     ("terms", "machine", "symbols", "prefetch", "signals"),
     ("report",),
     ("progress",),

@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-import yaml
 from pydantic import ValidationError
 
 from mtkit.config.base import Key, Settings, dotted, error_message
+from mtkit.config.parse import write_yaml
 from mtkit.config.settings import Config
 from mtkit.report import plural
 
@@ -92,8 +92,7 @@ def _message(detail: Mapping[str, Any], key: Key, data: dict[str, Any]) -> str:
 
 def flow(value: Any) -> str:
     """Return the value as one line of YAML."""
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6)
-    return str(text).removesuffix("...\n").strip()
+    return write_yaml(value, in_one_line=True).removesuffix("...\n").strip()
 
 
 def _shown(value: Any) -> str:

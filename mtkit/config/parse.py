@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -22,34 +23,57 @@ INVALID_YAML = (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError,
 """Errors for text that is not YAML, and for values that JSON does not have, such as !!binary."""
 
 
+CORE_SCHEMA = {
+    "null": "null|Null|NULL|~|",
+    "bool": "true|True|TRUE|false|False|FALSE",
+    "int": "[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
+    "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+    "merge": "<<",  # only to refuse it: YAML 1.2 has no merge keys
+}
+"""Which plain scalars are not text: the core schema of YAML 1.2.2, section 10.3.2.
+
+PyYAML has the rules of YAML 1.1, in which 010 is 8, 1:30 is 90, and no is false.
+"""
+
+
 class _Loader(yaml.SafeLoader):
-    """YAML with the scalars of version 1.2: only true and false are booleans, 1e5 is a number."""
+    """YAML with the scalars of CORE_SCHEMA."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - as PyYAML declares it
 
 
-def _resolvers_without(*kinds: str) -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    """Return PyYAML's patterns of scalars by their first character, without those of `kinds`."""
-    kept: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items():
-        kept[first] = [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(kinds)]
-    return kept
+class _Dumper(yaml.SafeDumper):
+    """YAML that versions 1.1 and 1.2 read alike: text is quoted if one of them needs quotes."""
 
 
-# YAML 1.1 reads no, on and 2024-01-01 as other values than text.
-_Loader.yaml_implicit_resolvers = _resolvers_without(":bool", ":timestamp")
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile("(true|True|TRUE|false|False|FALSE)$"), list("tTfF")
-)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$"),
-    list("-+.0123456789"),
-)
+def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    text = loader.construct_scalar(node)
+    base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+    return int(text if base == 10 else text[2:], base)
+
+
+for _kind, _pattern in CORE_SCHEMA.items():
+    for _class in (_Loader, _Dumper):
+        # None: scalars with any first character.
+        _class.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})\Z"), [None]
+        )
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 
 
 def parse_value(text: str) -> Any:
     """Return a value in YAML as plain data, or raise one of INVALID_YAML."""
     value = yaml.load(text, _Loader)
     return json.loads(json.dumps(value))  # refuses what JSON does not have, such as !!binary
+
+
+def write_yaml(value: Any, *, in_one_line: bool = False) -> str:
+    """Return plain data as YAML, from which `parse_value` restores it."""
+    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True}
+    if in_one_line:
+        options |= {"default_flow_style": True, "width": math.inf}
+    return str(yaml.dump(value, Dumper=_Dumper, **options))
 
 
 def parse_file(path: Path) -> tuple[dict[str, Any], Mapping[Key, int]]:
@@ -63,6 +87,8 @@ def parse_file(path: Path) -> tuple[dict[str, Any], Mapping[Key, int]]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise UserError(f"{name} is not a config file, because it is not UTF-8 text") from None
+    except IsADirectoryError:
+        raise UserError(f"{name} is a folder; give a config file, such as mtkit.yaml") from None
     except OSError as error:
         raise UserError(f"{name}: the config cannot be read ({error.strerror})") from None
     try:

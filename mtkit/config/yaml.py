@@ -13,13 +13,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from mtkit import report
+from mtkit.arguments import describe_type, list_texts
 from mtkit.config.base import Key, Settings, dotted, flattened
 from mtkit.config.locate import Locations, describe_errors, kinds_of, sections_in, setting_names
-from mtkit.config.parse import INVALID_YAML, LOCAL, parse_file, parse_value
+from mtkit.config.parse import INVALID_YAML, LOCAL, parse_file, parse_value, write_yaml
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
 
@@ -43,9 +43,15 @@ def demo_config() -> Path:
 def load_config(path: str | Path | None = None, overrides: Sequence[str] = ()) -> Config:
     """Return the settings of a file (default: ./mtkit.yaml) with overrides `key.path=value`.
 
-    Raises a UserError of one line, which names the file and line, or the override, with the error.
+    Raises:
+        UserError: one line, which names the file and line, or the override, with the error.
+        TypeError: `path` is no path, or `overrides` is no list of texts.
     """
-    return read_config(path, overrides, None)[0]
+    if not (path is None or isinstance(path, str | Path)):
+        raise TypeError(f"expected the path of a config file, not {describe_type(path)}")
+    if isinstance(path, str) and "\n" in path:
+        raise UserError("expected the path of a config file, not its text")
+    return read_config(path, list_texts(overrides, "overrides", "override"), None)[0]
 
 
 def load_saved_config(path: Path) -> Config:
@@ -60,7 +66,7 @@ def load_saved_config(path: Path) -> Config:
 
 
 def as_config(config: Config | str | Path) -> Config:
-    """Return the config itself, or the config of a file, as `load_config` does."""
+    """Return the config itself, or the config of a file; errors are as in `load_config`."""
     return config if isinstance(config, Config) else load_config(config)
 
 
@@ -94,7 +100,7 @@ def read_config(
 
 def dump_config(config: Config) -> str:
     """Return every setting as YAML, from which `load_config` restores an equal `Config`."""
-    return str(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+    return write_yaml(config.model_dump(mode="json"))
 
 
 def schema() -> str:

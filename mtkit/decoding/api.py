@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import ref
 
+from mtkit.arguments import check_listed, check_text, describe_type
 from mtkit.config.base import validated
 from mtkit.decoding.engines.auto import AutoEngine
 from mtkit.decoding.engines.engine import Engine, EngineOptions, NBestLists, Request, check_names
@@ -67,14 +68,26 @@ class Translator:
         `settings` change the request as in `Request.changed`. Another thread iterates over `lines`.
         Memory use does not depend on the number of lines.
         """
-        request = (request or self.request).changed(**settings)
-        return chain.from_iterable(self.stream(lines, request))
+        changed = self._request_or_default(request).changed(**settings)
+        return chain.from_iterable(self.stream(lines, changed))
+
+    def _request_or_default(self, request: Request | None) -> Request:
+        if request is None:
+            return self.request
+        if isinstance(request, Request):
+            return request
+        raise TypeError(
+            f"request: expected a Request, not {describe_type(request)}; make one with "
+            "`translator.request.changed(...)`"
+        )
 
     def stream(
         self, lines: Iterable[str | Line], request: Request | None = None
     ) -> Iterator[list[Translation]]:
         """Yield the same translations as `results`, in lists, each as soon as it is complete."""
-        self.submit([], request)  # fails now if the translator is closed, not at the first line
+        # These fail now, not at the first line.
+        check_listed(lines, "lines")
+        self.submit([], request)
         return self._stream(lines, request)
 
     def _stream(
@@ -108,10 +121,11 @@ class Translator:
         future stops the search.
 
         Raises:
+            TypeError: `lines` is no list, or one of them is no text.
             UserError: the engine does not support the request.
             MtkitError: the translator is closed, or was loaded before this process was forked.
         """
-        request = request or self.request
+        request = self._request_or_default(request)
         window = open_window(list(_as_lines(lines)), self.tokenizer, request)
         wider = _with_spare_hypotheses(request)
         search = self.engine.search(window.sentences, wider, alone=alone)
@@ -132,6 +146,10 @@ class Translator:
         """
         from mtkit.decoding.attention import attention_maps
 
+        self.submit([])  # fails if the translator is closed
+        check_text(source, "source")
+        if target is not None:
+            check_text(target, "target")
         reading = self._reader.read(source, target, subwords=subwords)
         return attention_maps(self._reader, reading)
 
@@ -187,6 +205,11 @@ def load(
         return Translator(engine, models[0].tokenizer, request, models)
 
     paths = [path] if path is None or isinstance(path, Place) else path
+    for place in check_listed(paths, "path", "path"):
+        if not (place is None or isinstance(place, Place)):
+            raise TypeError(
+                f"path: expected the path of a run or model, not {describe_type(place)}"
+            )
     return read_models(paths, load_opened)
 
 
@@ -206,10 +229,9 @@ def _with_spare_hypotheses(request: Request) -> Request:
 
 
 def _as_lines(lines: Iterable[str | Line]) -> Iterator[Line]:
-    if isinstance(lines, str):  # otherwise each character would be a line
-        raise TypeError("translate: expected a list of lines, not a string")
-    for number, line in enumerate(lines):
-        line = Line(line) if isinstance(line, str) else line
+    for number, line in enumerate(check_listed(lines, "lines")):
+        if not isinstance(line, Line):
+            line = Line(check_text(line, f"lines: line {number + 1}"))
         yield line if line.id is not None else replace(line, id=number)
 
 

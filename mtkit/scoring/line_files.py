@@ -9,8 +9,8 @@ from pathlib import Path
 from mtkit.corpus.files import MAX_LINE_BYTES, OLD_LINE_ENDS, open_input, split_lines, text_blocks
 from mtkit.corpus.text import is_blank, is_presplit, normalise
 from mtkit.errors import UserError
-from mtkit.report import plural, warn
-from mtkit.scoring.metrics import MAX_SENTENCE_CHARACTERS
+from mtkit.report import plural, say, warn
+from mtkit.scoring.metrics import MAX_SENTENCE_CHARACTERS, without_blanks
 
 STDIN = "stdin"
 SOURCE_FILE, REFERENCE_FILE, HYPOTHESES_FILE = "source.txt", "reference.txt", "hypotheses.txt"
@@ -37,6 +37,7 @@ def read_texts(
             raise UserError(f"{name} has only blank lines, so there is nothing to compare with")
     sources = {} if source is None else {str(source): load_lines(source)}
     _check_lengths(references[0], reference_texts | systems | sources)
+    _report_blanks(reference_texts)
     for name, lines in systems.items():
         if _is_tokenised(lines):
             warn(f"{name} seems to be tokenised; BLEU, chrF and TER expect detokenised text")
@@ -56,6 +57,16 @@ def _check_lengths(reference: Path, texts: Mapping[str, list[str]]) -> None:
         if len(lines) != expected:
             counts = f"has {plural(len(lines), 'line')}, but {reference} has {expected:,}"
             raise UserError(f"{name} {counts}; line n must belong to line n")
+
+
+def _report_blanks(references: Mapping[str, list[str]]) -> None:
+    """Say how many blank lines of each reference do not count, if there are several references."""
+    counted = without_blanks([*references.values()])
+    for name, lines in zip(references, counted, strict=True):
+        blank = [line for line in lines if line is None]
+        if blank:
+            count = plural(len(blank), "blank line")
+            say(f"{name}: {count} of {len(lines):,} do not count as references")
 
 
 def _is_tokenised(lines: Sequence[str]) -> bool:

@@ -22,7 +22,9 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
-from mtkit.corpus.text import normalise
+from mtkit.arguments import check_listed, list_texts
+from mtkit.config.language_codes import check_language
+from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import UserError
 from mtkit.report import plural
 from mtkit.scoring.writing import Writing
@@ -39,6 +41,8 @@ MIN_RESAMPLED, MAX_RESAMPLED = 10, 10_000
 
 ReferenceTexts = Sequence[Sequence[str]]
 """One or more reference translations, each a list of lines."""
+CountedReferences = Sequence[Sequence[str | None]]
+"""The same, with None for a line that does not count, as sacreBLEU takes it."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class SacrebleuMetric:
     def compute(
         self,
         systems: Mapping[str, Sequence[str]],
-        references: ReferenceTexts,
+        references: CountedReferences,
         writing: Writing,
         *,
         intervals: bool = False,
@@ -117,7 +121,7 @@ class SacrebleuMetric:
             return self._resample(scorer, systems, references, writing, test=test)
         scores = {}
         for name, lines in systems.items():
-            value = scorer.corpus_score(lines, references).score
+            value = scorer.corpus_score(lines, cast(ReferenceTexts, references)).score
             # The signature is complete only after scoring.
             signature = str(scorer.get_signature())
             scores[name] = Score(self.title(writing), value, signature)
@@ -132,7 +136,7 @@ class SacrebleuMetric:
         self,
         scorer: BLEU | CHRF | TER,
         systems: Mapping[str, Sequence[str]],
-        references: ReferenceTexts,
+        references: CountedReferences,
         writing: Writing,
         *,
         test: bool,
@@ -140,7 +144,8 @@ class SacrebleuMetric:
         """Score each system with intervals, by the bootstrap, and with p-values if `test`."""
 
         def run(kind: Literal["bs", "ar"]) -> tuple[str, list[Result]]:
-            paired_test = PairedTest([*systems.items()], {"": scorer}, references, kind)
+            texts = cast(ReferenceTexts, references)
+            paired_test = PairedTest([*systems.items()], {"": scorer}, texts, kind)
             signatures, columns = paired_test()
             ((name, signature),) = signatures.items()
             return str(signature), cast(list[Result], columns[name])
@@ -220,25 +225,69 @@ def score(
     *,
     language: str | None = None,
     intervals: bool = False,
-    keys: Iterable[str] = METRICS,
+    keys: Iterable[str] = tuple(METRICS),
 ) -> dict[str, Score]:
     """Score translations by each of the metrics `keys` that suits the text.
 
-    The metrics are "bleu", "chrf", "ter" and "bleu_lc_moses". `references`: one line for each
-    hypothesis, or a list of several such lists. `language`: language of the text; it chooses BLEU's
-    tokenizer, and "bleu_lc_moses" needs it.
+    `references`: one line for each hypothesis, or a list of several such lists, in which a blank
+    line does not count. `language`: language of the text; it chooses BLEU's tokenizer, and
+    "bleu_lc_moses" needs it.
 
     Raises:
-        UserError: the numbers of lines differ, or there are no lines.
+        TypeError: the hypotheses or references are not lists of lines.
+        UserError: the numbers of lines differ, there are no lines, or a name is unknown.
     """
-    is_one = all(isinstance(line, str) for line in references)
-    several = cast(ReferenceTexts, [references] if is_one else references)
+    hypotheses = list_texts(hypotheses, "hypotheses")
+    several = _list_references(references)
+    keys = _check_keys(keys)
+    if language is not None:
+        _check_language(language)
     if not hypotheses or any(len(lines) != len(hypotheses) for lines in several):
-        counts = " and ".join(plural(len(lines), "line") for lines in several)
-        lines = plural(len(hypotheses), "line")
-        raise UserError(f"{lines} of hypotheses, but {counts} of references")
+        raise UserError(_describe_counts(hypotheses, several))
     writing = Writing.of(language, several[0])
     return compute_scores({"": hypotheses}, several, writing, intervals=intervals, keys=keys)[""]
+
+
+def _list_references(references: Any) -> list[list[str]]:
+    """Return the references as lists of lines, whether there is one list or there are several."""
+    listed = list(check_listed(references, "references"))
+    is_several = bool(listed) and not isinstance(listed[0], str)
+    if not is_several:
+        return [list_texts(listed, "references")]
+    return [list_texts(lines, f"references[{index}]") for index, lines in enumerate(listed)]
+
+
+def _check_keys(keys: Any) -> list[str]:
+    """Return the names of metrics as a list.
+
+    Raises:
+        TypeError: the names are no list.
+        UserError: a name is unknown.
+    """
+    listed = list(check_listed(keys, "keys", "metric"))
+    for key in listed:
+        if key not in METRICS:
+            raise UserError(f"keys: unknown metric {key!r}; choose from {', '.join(METRICS)}")
+    return listed
+
+
+def _check_language(language: str) -> None:
+    """Raise UserError if the language is unknown."""
+    try:
+        check_language(language)
+    except ValueError as error:
+        raise UserError(f"language: {error}") from None
+
+
+def _describe_counts(hypotheses: Sequence[str], references: ReferenceTexts) -> str:
+    """Return an error about unequal numbers of lines."""
+    count = plural(len(hypotheses), "line")
+    counts = " and ".join(plural(len(lines), "line") for lines in references)
+    message = f"{count} of hypotheses, but {counts} of references"
+    is_by_line = len(references) == len(hypotheses) > 1
+    if is_by_line:
+        message += "; give a list for each reference translation, not for each line"
+    return message
 
 
 def _normalise_all(lines: Sequence[str]) -> list[str]:
@@ -268,15 +317,26 @@ def compute_scores(
         raise UserError(f"--paired: {obstacle}")
     systems = {name: _normalise_all(lines) for name, lines in systems.items()}
     references = [_normalise_all(lines) for lines in references]
+    counted = without_blanks(references)
     first, *_ = systems
     scores: dict[str, dict[str, Score]] = {name: {} for name in systems}
     for key in _suitable_metrics(keys, [*systems.values(), *references], references, writing):
-        computed = METRICS[key].compute(
-            systems, references, writing, intervals=intervals, test=test
-        )
+        computed = METRICS[key].compute(systems, counted, writing, intervals=intervals, test=test)
         for name, score in computed.items():
             scores[name][key] = _compare(score, key, scores[first].get(key))
     return scores
+
+
+def without_blanks(references: ReferenceTexts) -> CountedReferences:
+    """Return the references without the blank lines that have text in another reference.
+
+    sacreBLEU would count a blank line as a translation without words.
+    """
+    has_text = [not all(map(is_blank, lines)) for lines in zip(*references, strict=True)]
+    return [
+        [None if has_text[row] and is_blank(line) else line for row, line in enumerate(lines)]
+        for lines in references
+    ]
 
 
 def _suitable_metrics(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from heapq import nsmallest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -18,7 +18,14 @@ from mtkit.artifacts.runs import config_of
 from mtkit.report import header, printable, say, table, warn, wrap
 from mtkit.scoring import metrics
 from mtkit.scoring.line_files import read_texts
-from mtkit.scoring.metrics import AGREEMENT, MAIN_METRICS, ReferenceTexts, Score, score_rows
+from mtkit.scoring.metrics import (
+    AGREEMENT,
+    MAIN_METRICS,
+    ReferenceTexts,
+    Score,
+    score_rows,
+    without_blanks,
+)
 from mtkit.scoring.writing import LANGUAGE_SCRIPTS, MIN_LONG_LINES, Writing
 
 COMPARISONS = (
@@ -47,9 +54,10 @@ def worst_sentences(
 ) -> list[ScoredSentence]:
     """Return the `count` sentences with the lowest chrF2, lowest first; `sources` may be empty."""
     chrf = CHRF()
+    counted = without_blanks(references)
     scored = []
     for row, hypothesis in enumerate(hypotheses):
-        right = [lines[row] for lines in references]
+        right = [line for lines in counted if (line := lines[row]) is not None]
         sentence = ScoredSentence(
             line=row + 1,
             chrf=chrf.sentence_score(hypothesis, right).score,
@@ -194,11 +202,12 @@ def score_systems(
         warn(obstacle)
     scores = metrics.compute_scores(systems, references, writing, intervals=not obstacle, test=test)
     bleu = BLEU(tokenize=writing.tokenizer)
+    counted = cast(ReferenceTexts, without_blanks(references))  # sacreBLEU skips None
     return [
         SystemScores(
             name=name,
             lines=len(hypotheses),
-            length_ratio=float(bleu.corpus_score(hypotheses, references).ratio),
+            length_ratio=float(bleu.corpus_score(hypotheses, counted).ratio),
             scores=scores[name],
         )
         for name, hypotheses in systems.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import string
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from mtkit.config.model import (
     TransformerEncoderSettings,
     TransformerSettings,
 )
+from mtkit.config.parse import parse_file, parse_value, write_yaml
 from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config, Sgd
 from mtkit.config.yaml import (
@@ -183,9 +185,54 @@ def test_types_are_strict(override: str) -> None:
     assert "expected" in complaint(GOOD, override)
 
 
-@pytest.mark.parametrize("text", ["no", "on", "2026-02-30", "1e5x"])
+TEXTS = ["no", "Yes", "on", "OFF", "y", "2026-02-30", "1e5x", "1:30", "12:30:45", "1:30.5", "1_000"]
+TEXTS += ["0b11", "0o8", "-0o7", "0x", "=", ".", ".e3", "1e", "e3", "12e03.", "++1", "nUll"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
 def test_text_that_is_no_number_or_boolean_of_yaml_1_2_needs_no_quotes(text: str) -> None:
     assert load(GOOD, f"run={text}").run == text
+    assert load(GOOD.replace("runs/x", text)).run == text
+
+
+NUMBERS = {"0100": 100, "010": 10, "08": 8, "+12": 12, "-0": 0, "0o17": 15, "0x1F": 31}
+NUMBERS |= {"00": 0, "12345678901234567890": 12345678901234567890}
+FRACTIONS = {".5": 0.5, "-.5": -0.5, "5.": 5.0, "1e3": 1000.0, "1E-3": 0.001, "0.1e+2": 10.0}
+FRACTIONS |= {"012.50": 12.5, "+1.5": 1.5}
+
+
+@pytest.mark.parametrize(("text", "value"), [*NUMBERS.items(), *FRACTIONS.items()])
+def test_numbers_are_those_of_yaml_1_2(text: str, value: float) -> None:
+    parsed = parse_value(text)
+    assert parsed == value and type(parsed) is type(value)
+    Path("numbers.yaml").write_text(f"number: {text}\nlist: [{text}, {text}]\n", encoding="utf-8")
+    data, _ = parse_file(Path("numbers.yaml"))
+    assert data == {"number": value, "list": [value, value]}
+
+
+plain_json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["C", "Z"]) | st.just(" ")),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(string.ascii_letters), inner),
+    max_leaves=10,
+)
+
+
+@given(plain_json)
+def test_json_is_read_as_json(value: Any) -> None:
+    """YAML 1.2 contains JSON, which PyYAML's rules for numbers do not."""
+    assert parse_value(json.dumps(value, ensure_ascii=False)) == value
+
+
+@given(st.sampled_from(TEXTS) | st.sampled_from([*NUMBERS, *FRACTIONS]) | st.text(), plain_json)
+def test_written_settings_are_read_alike_by_both_versions_of_yaml(text: str, other: Any) -> None:
+    value = {"text": text, "other": other}
+    for written in (write_yaml(value), write_yaml(value, in_one_line=True)):
+        assert parse_value(written) == value
+        assert yaml.safe_load(written) == value
 
 
 def test_overrides_are_yaml() -> None:

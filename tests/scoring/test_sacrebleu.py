@@ -66,6 +66,38 @@ def test_scores_intervals_and_signatures_equal_sacrebleus(references: int, tmp_p
     assert all(it.interval is None for it in plain.values())
 
 
+BLANKS = st.sampled_from(["", " ", "\u200b", "\t"])
+"""Lines that are blank to the eye."""
+
+
+@given(st.lists(st.sampled_from([0, 1, None]), min_size=4, max_size=4), BLANKS)
+def test_a_blank_reference_counts_as_little_as_a_repeated_one(
+    blank_in: list[int | None], blank: str
+) -> None:
+    """`blank_in`: for each line, which of two references is blank there."""
+    references, repeated = [REFERENCES[:], OTHERS[:]], [REFERENCES[:], OTHERS[:]]
+    for row, index in enumerate(blank_in):
+        if index is not None:
+            references[index][row] = blank
+            repeated[index][row] = repeated[1 - index][row]
+    hypotheses = ["Ein Hund.", *HYPOTHESES[1:]]  # BLEU would prefer the length of a blank line
+    scores, expected = score(hypotheses, references), score(hypotheses, repeated)
+    for key in expected:
+        assert scores[key].value == pytest.approx(expected[key].value)
+    has_blanks = any(index is not None for index in blank_in)
+    has_both = None in blank_in
+    count = "var" if has_blanks and has_both else "1" if has_blanks else "2"
+    assert f"nrefs:{count}|" in scores["bleu"].signature
+
+
+def test_a_line_whose_references_are_all_blank_counts() -> None:
+    """As in sacreBLEU: whatever is written there is wrong."""
+    blank = [*REFERENCES[:3], ""]
+    wrong = [*HYPOTHESES[:3], "Warum denn?"]
+    for references in ([blank], [blank, [*OTHERS[:3], " "]]):
+        assert score(wrong, references)["ter"].value > score(HYPOTHESES, references)["ter"].value
+
+
 def test_moses_bleu_lowercases_normalises_and_tokenises() -> None:
     tokenizer, normalizer = MosesTokenizer("de"), MosesPunctNormalizer("de")
 

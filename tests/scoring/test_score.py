@@ -171,6 +171,8 @@ def test_the_length_ratio_counts_all_tokens(tmp_path: Path) -> None:
     reference = write(tmp_path / "ref", ["a b c d", "e f g h"])
     hypothesis = write(tmp_path / "hyp", ["a b c d e", "e"])
     assert only_record([reference], [hypothesis])["length_ratio"] == pytest.approx(6 / 8)
+    blank = write(tmp_path / "blank", ["a b c d", ""])
+    assert only_record([reference, blank], [hypothesis])["length_ratio"] == pytest.approx(6 / 8)
 
 
 @given(st.lists(st.integers(0, 80), min_size=1, max_size=50))
@@ -257,6 +259,21 @@ def test_the_worst_sentences_come_first() -> None:
     assert [sentence.chrf for sentence in worst] == sorted(sentence.chrf for sentence in worst)
     assert worst[0].line == 4  # the empty hypothesis
     assert worst_sentences(HYPOTHESES, [REFERENCES], [], 1)[0].source is None
+
+
+def test_blank_references_are_neither_counted_nor_shown(tmp_path: Path, capsys: Capture) -> None:
+    gaps = ["", OTHERS[1], "\u200b", ""]
+    names = {"ref": REFERENCES, "gaps": gaps, "hyp": HYPOTHESES}
+    reference, other, hypothesis = (str(write(tmp_path / n, t)) for n, t in names.items())
+    command = ("score", "-r", reference, "-r", other, hypothesis, "--source", reference)
+    assert call(*command, "--worst", "4", "--json") == 0
+    output = capsys.readouterr()
+    assert output.err.count("gaps: 3 blank lines of 4 do not count as references\n") == 1
+    (record,) = json.loads(output.out)
+    shown = {sentence["line"]: sentence["references"] for sentence in record["worst"]}
+    assert shown == {row + 1: [REFERENCES[row]] for row in (0, 2, 3)} | {
+        2: [REFERENCES[1], OTHERS[1]]
+    }
 
 
 def test_text_cannot_steer_a_terminal(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from mtkit.arguments import check_text
 from mtkit.corpus.text import normalise
 from mtkit.decoding.engines.engine import Request
 from mtkit.tokenizer.codec import Tokenizer
@@ -24,6 +25,10 @@ class Line:
     """Text that the translation begins with; blank: anything."""
     id: int | None = None
     """Seed for sampling this line, besides the seed of the request (default: the line's number)."""
+
+    def __post_init__(self) -> None:
+        check_text(self.text, "Line: text")
+        check_text(self.prefix, "Line: prefix")
 
 
 @dataclass(frozen=True)
