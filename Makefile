@@ -43,7 +43,7 @@ exact-test: $(INSTALLED)
 
 hostile-test: $(INSTALLED)
 	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_hostile_artifacts.py tests/hostile/test_hostile_data.py \
-		tests/hostile/test_linear_time.py
+		tests/hostile/test_linear_time.py tests/hostile/test_faults_of_files.py
 
 # Mutation testing: delete or negate one line at a time and see whether a test fails. Takes an hour.
 mutants: $(INSTALLED)

@@ -112,7 +112,7 @@ def run_alone(arguments: Sequence[str], home: Path, moment: Moment | None = None
 
 def _child(arguments: list[str], home: Path, moment: Moment | None, tells: Connection) -> None:
     """In the child: send the number of file operations, or NOW at the moment."""
-    _speak_at(home)
+    work_in(home)
 
     def reached() -> None:
         assert moment is not None
@@ -178,7 +178,7 @@ def _rank(
     from mtkit.training.state import TrainState
 
     os.environ.update(shared, RANK=str(rank), LOCAL_RANK=str(rank))
-    _speak_at(home)
+    work_in(home)
 
     name = f"mtkit.training.train.{loss.function if loss else 'train_step'}"
     function = resolve_name(name)
@@ -225,7 +225,7 @@ def _workers_of(launcher: int) -> list[int]:
     return sorted(child for child, command in commands.items() if "spawn_main" in command)
 
 
-def _speak_at(home: Path) -> None:
+def work_in(home: Path) -> None:
     """Work in the folder `home`, and write all output to a file there."""
     os.chdir(home)
     file = os.open(OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
