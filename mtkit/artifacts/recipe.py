@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mtkit.config.base import Key, Scope, Settings, dotted
 
 if TYPE_CHECKING:  # translation reads no settings of training
+    from mtkit.config.model import ModelSettings
     from mtkit.config.settings import Config
 
 Section = Settings | Mapping[str, Any]
@@ -111,6 +112,20 @@ def batches_recipe(config: Config) -> Recipe:
     weights = [corpus.weight for corpus in config.data.corpora("train").values()]
     sections = {"batching": config.batching, "data": {"train": {"weight": weights}}}
     return Recipe(sections, ignored=frozenset({Scope.EXECUTION, Scope.TRAINING}))
+
+
+def meaning_recipe(model: ModelSettings) -> Recipe:
+    """Return the settings on which the meaning of a model's weights depends; dropout is not one."""
+    return Recipe({"model": model}, ignored=frozenset({Scope.EXECUTION, Scope.TRAINING}))
+
+
+def difference_in_meaning(now: ModelSettings, before: ModelSettings) -> Change | None:
+    """Return the first setting that gives the same weights another meaning; None if none does."""
+    pair = meaning_recipe(before.as_pair())
+    change = meaning_recipe(now.as_pair()).difference(pair.resolved())
+    if change is None or now.kind != before.kind:
+        return change
+    return meaning_recipe(now).difference(meaning_recipe(before).resolved())  # as the user wrote it
 
 
 def model_recipe(config: Config, ended: int | None = None) -> Recipe:

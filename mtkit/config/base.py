@@ -49,7 +49,7 @@ class Scope(Enum):
     """
 
     EXECUTION = "how the work is done, shown and stored: no result depends on it"
-    TRAINING = "training alone: encoded corpora do not depend on it"
+    TRAINING = "training alone: neither encoded corpora nor what weights mean depend on it"
     LENGTH = "the planned length of a training run"
     ENDING = "when a training run ends early, and which weights its model gets"
 

@@ -11,13 +11,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from mtkit.config.base import Probability, Settings
+from mtkit.config.base import Probability, Scope, Settings
 
 # A model may come from an untrusted source: these bounds keep it from exhausting memory.
 Depth = Annotated[PositiveInt, Field(le=256)]
 Width = Annotated[PositiveInt, Field(le=32_768)]
 Vocabulary = Annotated[PositiveInt, Field(le=1_000_000)]
 Length = Annotated[PositiveInt, Field(le=1_000_000)]
+DropoutRate = Annotated[Probability, Scope.TRAINING]
+EmbeddingDropout = Annotated[Probability | None, Scope.TRAINING]
 Tie = Literal["none", "target", "all"]
 PositionKind = Literal["sinusoidal", "none"]
 Bidirectional = Annotated[bool, Field(description="read the source in both directions")]
@@ -45,10 +47,12 @@ class TransformerLayers(Settings):
     activation: Literal["relu", "gelu", "swish", "gated"] = Field(
         "relu", description="activation of the feed-forward sublayers; gated: SwiGLU"
     )
-    dropout: Probability = Field(0.1, description="dropout on the output of each sublayer")
-    attention_dropout: Probability = Field(0.0, description="dropout on attention weights")
-    activation_dropout: Probability = Field(0.0, description="inside the feed-forward sublayers")
-    embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
+    dropout: DropoutRate = Field(0.1, description="dropout on the output of each sublayer")
+    attention_dropout: DropoutRate = Field(0.0, description="dropout on attention weights")
+    activation_dropout: DropoutRate = Field(0.0, description="inside the feed-forward sublayers")
+    embedding_dropout: Annotated[Probability | None, Scope.TRAINING] = Field(
+        None, description="default: `dropout`"
+    )
 
 
 class TransformerEncoderSettings(TransformerLayers):
@@ -69,8 +73,10 @@ class LstmLayers(Settings):
 
     layers: Depth = Field(2, description="number of layers on each side")
     residual: bool = Field(False, description="add the input of each layer to its output")
-    dropout: Probability = Field(0.2, description="between layers, and on the attentional vector")
-    embedding_dropout: Probability | None = Field(None, description="default: `dropout`")
+    dropout: DropoutRate = Field(0.2, description="between layers, and on the attentional vector")
+    embedding_dropout: Annotated[Probability | None, Scope.TRAINING] = Field(
+        None, description="default: `dropout`"
+    )
 
 
 class LstmEncoderSettings(LstmLayers):

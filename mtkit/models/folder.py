@@ -58,11 +58,7 @@ def open_model(path: Place | None = None) -> OpenedModel:
         UserError: there is no model, it is damaged, or its tokenizer belongs to another model.
     """
     artifact = find_best(path)
-    path = artifact.file(CONFIG)
-    try:
-        config = validated(ModelConfig, read_json(path), str(path))
-    except OSError as error:
-        raise UserError(f"{path} is not the config of a model ({error})") from None
+    config = read_model_config(artifact)
     tokenizer = Tokenizer.load(artifact)
     expected, actual = ((it.source_vocab, it.target_vocab) for it in (config, tokenizer))
     if actual != expected:
@@ -70,6 +66,15 @@ def open_model(path: Place | None = None) -> OpenedModel:
             f"{artifact.path} has the tokenizer of another model: {actual} subwords, not {expected}"
         )
     return OpenedModel(artifact, config, tokenizer)
+
+
+def read_model_config(artifact: Artifact) -> ModelConfig:
+    """Return the settings of a model; UserError if they are damaged."""
+    path = artifact.file(CONFIG)
+    try:
+        return validated(ModelConfig, read_json(path), str(path))
+    except OSError as error:
+        raise UserError(f"{path} is not the config of a model ({error})") from None
 
 
 def open_models(paths: Sequence[Place | None]) -> list[OpenedModel]:

@@ -11,7 +11,13 @@ from typing import Literal
 import torch
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact, open_artifact
-from mtkit.artifacts.recipe import batches_recipe, checkpoint_recipe, model_recipe, tokenizer_recipe
+from mtkit.artifacts.recipe import (
+    batches_recipe,
+    checkpoint_recipe,
+    difference_in_meaning,
+    model_recipe,
+    tokenizer_recipe,
+)
 from mtkit.artifacts.replacement import recover_all
 from mtkit.artifacts.runs import (
     CHECKPOINT_NAMES,
@@ -25,15 +31,17 @@ from mtkit.artifacts.runs import (
 )
 from mtkit.artifacts.stage import Stage
 from mtkit.batching.build import Batches, check_settings, open_batches
+from mtkit.config.base import dotted
 from mtkit.config.corpora import listed
 from mtkit.config.decoding import ModelConfig
+from mtkit.config.locate import flow
 from mtkit.config.settings import Config
 from mtkit.corpus.read import hash_corpora, paths_of
 from mtkit.errors import UserError, blame_setting
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.fast.accelerate import accelerate, shared_row_width
-from mtkit.models.folder import save_model_config
+from mtkit.models.folder import read_model_config, save_model_config
 from mtkit.models.weights import build_without_weights, load_weights, read_weights
 from mtkit.report import plural, say, warn
 from mtkit.tokenizer.codec import Tokenizer
@@ -182,10 +190,17 @@ def check_origin(config: Config) -> Artifact | None:
     """Check and return the model that `training.init_from` names; return None if it is not set.
 
     Raises:
-        SettingError: the model is missing, or the shapes of its weights do not fit this run.
+        SettingError: the model is missing, or its weights would mean something else in this run.
     """
     if origin := find_origin(config):
         with blame_setting(INIT_FROM):
+            change = difference_in_meaning(config.model, read_model_config(origin).model)
+            if change is not None:
+                raise UserError(
+                    f"{origin.path} was trained with other settings ({change.describe()}), so its "
+                    f"weights would mean something else; set {dotted(change.key)} to "
+                    f"{flow(change.before)}"
+                )
             tokenizer = Tokenizer.load(origin)
             vocabs = tokenizer.source_vocab, tokenizer.target_vocab
             model = build_without_weights(config.model, *vocabs)

@@ -27,7 +27,10 @@ from torch.nn.functional import cross_entropy
 from folders import tokenizer_in
 from mtkit import pipeline
 from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.artifacts.recipe import meaning_recipe
 from mtkit.batching.build import build_batches
+from mtkit.config.base import flattened
+from mtkit.config.model import EncoderDecoderSettings, Seq2SeqSettings, TransformerSettings
 from mtkit.config.settings import Config, Muon
 from mtkit.config.yaml import load_config
 from mtkit.decoding.engines.batches import SentenceBatch
@@ -47,7 +50,7 @@ from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import load_batch, seed_of
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.optimizers import MuonAndAdam, build_optimizer, step_where
-from mtkit.training.setup import TrainingRun
+from mtkit.training.setup import TrainingRun, check_origin
 from mtkit.training.state import TrainState, Validation, is_stalled, new_state, rank
 from mtkit.training.step import train_step
 from mtkit.training.train import train
@@ -694,23 +697,71 @@ def test_fine_tuning_with_another_tokenizer_is_refused(fresh: Fresh, prepared: P
         train(other.model_copy(update={"training": changed}))
 
 
-@pytest.mark.parametrize(
-    ("model", "complaint"),
-    [
-        ({"layers": 2}, r"base/model/model.safetensors .*is missing"),
-        ({"ffn": 64}, r"base/model/model.safetensors: .* has shape \[32.*\[64"),
+OTHER_MEANINGS: dict[str, list[dict[str, Any]]] = {
+    "transformer": [
+        {"layers": 2},
+        {"decoder_layers": 2},
+        {"ffn": 64},
+        {"heads": 4},
+        {"norm": "pre"},
+        {"positions": "none"},
+        {"activation": "gelu"},
+        {"neighbourhood": 4},
+        {"tie": "none"},
+        {"output_bias": True},
     ],
-    ids=["another layer", "a wider one"],
-)
-def test_init_from_a_model_of_another_shape_is_refused(
-    model: dict[str, int], complaint: str, fresh: Fresh
+    "seq2seq": [
+        {"attention": "general"},
+        {"attention": "none", "input_feeding": False},
+        {"residual": True},
+        {"bidirectional": False},
+        {"input_feeding": False},
+    ],
+}
+"""Settings of `tasks.TINY`, changed so that weights mean something else; some keep all shapes."""
+
+
+@pytest.mark.parametrize("kind", OTHER_MEANINGS)
+def test_init_from_a_model_whose_weights_mean_something_else_is_refused(
+    kind: str, fresh: Fresh
 ) -> None:
-    train(fresh("transformer", "base"))
-    other = fresh("transformer", training={"init_from": "base"}, model=model)
-    other = other.model_copy(update={"run": "other"})
-    with pytest.raises(SettingError, match=rf"training\.init_from: {complaint}"):
-        pipeline.run(other)
-    assert not Path("other").exists()
+    train(fresh(kind, "base", training={"steps": 1}))
+    for model in OTHER_MEANINGS[kind]:
+        other = fresh(kind, training={"init_from": "base"}, model=model)
+        other = other.model_copy(update={"run": "other"})
+        name, value = next(iter(model.items()))
+        complaint = rf"training\.init_from: base/model .*\(model\.{name} was .*, now {value}\)"
+        with pytest.raises(SettingError, match=rf"{complaint}.*; set model\.{name} to "):
+            pipeline.run(other)
+        assert not Path("other").exists()
+
+
+def test_every_setting_of_a_model_but_dropout_gives_weights_another_meaning() -> None:
+    """So a setting that is added later is compared, too."""
+    for settings in (TransformerSettings(), Seq2SeqSettings(), EncoderDecoderSettings()):
+        compared = flattened(meaning_recipe(settings).resolved())
+        others = flattened({"model": settings.model_dump()}).keys() - compared.keys()
+        assert {name.split(".")[-1] for name in others} <= {
+            "dropout",
+            "attention_dropout",
+            "activation_dropout",
+            "embedding_dropout",
+        }
+        assert others
+
+
+def test_init_from_allows_other_dropout_and_the_long_form_of_equal_settings(fresh: Fresh) -> None:
+    train(fresh("transformer", "base", training={"steps": 1}))
+    origin = fresh("transformer", training={"init_from": "base", "steps": 1})
+    for model in (
+        origin.model.model_copy(update={"dropout": 0.3, "attention_dropout": 0.1}),
+        origin.model.model_copy(update={"encoder_layers": 1}),
+        origin.model.as_pair(),
+    ):
+        assert check_origin(origin.model_copy(update={"model": model, "run": "other"})) is not None
+    longer = origin.model.as_pair().model_copy(update={"tie": "target"})
+    with pytest.raises(SettingError, match=r"\(model\.tie was all, now target\)"):
+        check_origin(origin.model_copy(update={"model": longer, "run": "other"}))
 
 
 def test_a_missing_stage_is_named_with_its_command(fresh: Fresh, tmp_path: Path) -> None:
