@@ -20,6 +20,7 @@ from mtkit.config.corpora import Corpus, listed
 from mtkit.config.language_codes import language_code
 from mtkit.config.settings import DROP_RULES, DropRule
 from mtkit.corpus.findings import (
+    MAX_EXAMPLES,
     Finding,
     Status,
     check_alignment,
@@ -28,6 +29,7 @@ from mtkit.corpus.findings import (
     check_size,
 )
 from mtkit.corpus.languages import is_supported
+from mtkit.corpus.lost_letters import check_lost_letters
 from mtkit.corpus.misalignment import Passage, find_passages, line_features
 from mtkit.corpus.read import Pair, UnequalSidesError, chunks, read_pairs
 from mtkit.corpus.rules import (
@@ -42,7 +44,6 @@ from mtkit.corpus.statistics import CorpusStatistics, Languages, compute_statist
 from mtkit.errors import UserError
 from mtkit.progress import progress
 
-MAX_EXAMPLES = 3
 IDENTIFIED_PAIRS = 10_000
 """Number of sampled pairs whose language is identified."""
 MIN_PAIRS, MIN_HELD_OUT_PAIRS = (100, 2_000), (1, 100)
@@ -67,6 +68,7 @@ class CorpusReport:
     blank: Finding
     repeated: Finding
     invalid_text: Finding
+    lost_letters: Finding
     already_split: Finding
     rules: Mapping[str, Finding]
     """The findings of the rules of `batching.drop` that apply, by the names of the rules."""
@@ -84,6 +86,7 @@ class CorpusReport:
             self.blank,
             self.repeated,
             self.invalid_text,
+            self.lost_letters,
             self.already_split,
             *self.rules.values(),
         ]
@@ -172,6 +175,7 @@ def check_corpus(
         blank=survey.blank_finding(),
         repeated=survey.repeated_finding(is_training=is_training),
         invalid_text=invalid_text,
+        lost_letters=check_lost_letters(statistics),
         already_split=already_split,
         rules=rules,
         drop=_recommended(rules, languages) if is_training else [],

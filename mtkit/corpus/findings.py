@@ -12,6 +12,8 @@ from mtkit.corpus.statistics import CERTAINTY, CorpusStatistics, Languages, Side
 from mtkit.report import plural
 
 Status = Literal["passed", "warned", "failed"]
+MAX_EXAMPLES = 3
+"""Number of faulty pairs that a finding shows at most."""
 MAX_COPIED = 0.5
 """If a larger share of lines has equal sides, both files are taken to be in one language."""
 MAX_MISALIGNED = 0.05

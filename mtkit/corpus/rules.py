@@ -310,10 +310,10 @@ RULES = (
 
 INVALID_TEXT = Rule(
     name="invalid text",
-    meaning="not UTF-8",
-    advice="convert the file",
+    meaning="not UTF-8, or letters were lost as U+FFFD",
+    advice="convert the file, or save the original again, as UTF-8",
     check=_either_side(lambda text, _: "\ufffd" in text or "\0" in text),
-    max_share=0.1,
+    max_share=0.05,  # above this share, dropping them is not recommended
 )
 """A rule that only `mtkit check` has, because the file should be repaired."""
 ALREADY_SPLIT = Rule(

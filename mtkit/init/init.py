@@ -192,10 +192,11 @@ def _check_report(report: CorpusReport, corpus: Corpus) -> None:
     advice = "(`mtkit check` shows examples)"
     if report.failed:
         failures = [
-            f"{finding.name}: {finding.note or finding.meaning}" for finding in report.failed[:2]
+            f"{finding.name}: {finding.note or finding.meaning}; {finding.advice}"
+            for finding in report.failed[:2]
         ]
         raise UserError(f"{path}: {'; '.join(failures)} {advice}")
-    for finding in [*report.frequent, report.misalignment, report.languages]:
+    for finding in [*report.frequent, report.lost_letters, report.misalignment, report.languages]:
         if finding.status == "warned":
             warn(f"{path}: {finding.name}: {_describe(finding)}; {finding.advice} {advice}")
 

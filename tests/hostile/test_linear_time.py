@@ -37,6 +37,7 @@ import pytest
 from folders import train
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.columns import find_texts, has_header
+from mtkit.corpus.lost_letters import check_lost_letters
 from mtkit.corpus.misalignment import find_passages, line_features
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule
@@ -270,6 +271,10 @@ def find_passages_of_lines(text: str) -> None:
     find_passages(features, features)
 
 
+def find_lost_letters(text: str) -> None:
+    check_lost_letters(replace(statistics_of("A dog."), sample=(pair(text, "A dog."),)))
+
+
 def apply(rule: Rule, text: str) -> None:
     """Apply a rule to pairs of equal and of different sides, in corpora with and without spaces."""
     english = statistics_of("The dog runs over the green field to the old house.")
@@ -394,6 +399,7 @@ FUNCTIONS: dict[str, TextFunction] = {
         [pair(line, line) for line in lines_of(text)]
     ),
     "find_overlap": lambda text: find_overlap([pair(text, text)], [pair(text, text)]),
+    "check_lost_letters": find_lost_letters,
     "find_passages": find_passages_of_lines,
     "find_texts": lambda text: find_texts([[text, text]] * 3),
     "find_texts in many columns": lambda text: find_texts([text.split()] * 3),

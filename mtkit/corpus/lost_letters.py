@@ -1,0 +1,202 @@
+"""Find letters that were lost when a file was saved in an encoding that lacks them.
+
+A program that cannot write a letter writes a substitute, most often `?`. A single line proves
+nothing: sound text has such characters in URLs and code, and where a space is missing. But there
+they are rare, or in words that both sides share.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mtkit.corpus.findings import MAX_EXAMPLES, Finding, Status
+from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
+
+MIN_SHARE, MAX_SHARE = 0.003, 0.01
+"""Shares of the lines of a side: up to the first the corpus passes, above the second it fails.
+
+Of six sound corpora, the largest share was 0.2 %. A rare letter, ŋ in Wolof, was lost in 6 %.
+"""
+MIN_DAMAGED_LINES = 5
+"""Fewest lines with lost letters that say something about a corpus."""
+MIN_LENGTH = 3
+"""A text that is mostly signs says something if it has more characters, unlike `???`."""
+
+_PUNCTUATION = "\"'()[]{}<>.,;:!“”‘’«»„…"
+_CODE = frozenset("=/\\<>(){}[]&|$^*+#@%:~`")
+"""Characters inside URLs, paths and program code."""
+_BOXES = "□▯\x1a"
+"""White squares of PDF files, and the control character that ICU writes.
+
+U+FFFD is left out: it also stands for bytes that are not UTF-8, so another check counts it.
+"""
+
+
+@dataclass(frozen=True)
+class Substitute:
+    """A character that stands where a letter was."""
+
+    name: str
+    """What is seen in the text, for messages."""
+    signs: str
+    """The characters; "": combining marks, whose letter is missing."""
+    find: Callable[[str, SideStatistics], list[str]]
+    """Return the words of a text that have lost letters."""
+    min_share_of_sign: float = 0.0
+    """Smallest share of texts with lost letters among the texts that have the character at all."""
+
+    def is_in(self, text: str) -> bool:
+        """Return whether the text has the character at all."""
+        return any(sign in text for sign in self.signs)
+
+
+def _damaged_by_question_marks(text: str, side: SideStatistics) -> list[str]:
+    words = [word for word in text.split() if "?" in word]
+    if _is_mostly("?", text):
+        return words
+    if not side.is_spaced:  # "?" ends a sentence, and the next one follows without a space
+        return []
+    return [word for word in words if _has_mark_before_letter(word)]
+
+
+def _is_mostly(sign: str, text: str) -> bool:
+    """Return whether most of a text is one sign, because no letter of its script was kept."""
+    length = len("".join(text.split()))
+    return 2 * text.count(sign) > length > MIN_LENGTH
+
+
+def _has_mark_before_letter(word: str) -> bool:
+    """Return whether `?` stands before a small letter, or several before letters without case.
+
+    Before a capital, a space may be missing, and so it may before one letter without case.
+    """
+    word = word.strip(_PUNCTUATION)
+    is_code = "." in word or not _CODE.isdisjoint(word)
+    if is_code:
+        return False
+    _, *later_parts = word.split("?")
+    categories = [unicodedata.category(part[0]) for part in later_parts if part]
+    if "Ll" in categories:
+        return True
+    return categories.count("Lo") + categories.count("Lm") > 1
+
+
+def _damaged_by_underscores(text: str, _: SideStatistics) -> list[str]:
+    words = [word for word in text.split() if "_" in word]
+    if _is_mostly("_", text):
+        return words
+    damaged = [word for word in words if _has_gap(word)]
+    has_mostly_names = 2 * len(damaged) < len(words)
+    return [] if has_mostly_names else damaged
+
+
+def _has_gap(word: str) -> bool:
+    """Return whether `_` stands at one edge of a plain word, or next to a single letter.
+
+    Elsewhere it joins the parts of a name, as in `file_name`, or is markup, as in `_word_`.
+    """
+    word = word.strip(_PUNCTUATION)
+    if not word.replace("_", "").isalpha():
+        return False
+    first, *_, last = parts = word.split("_")
+    has_one_edge = (not first) != (not last)
+    has_single_letter = any(len(part) == 1 for part in parts)
+    return not word.isupper() and (has_one_edge or has_single_letter)
+
+
+def _damaged_by_inverted_marks(text: str, _: SideStatistics) -> list[str]:
+    damaged: list[str] = []
+    for word in text.split():
+        before, *later_parts = word.split("¿")
+        if before[-1:].isalpha() and any(part[:1].islower() for part in later_parts):
+            damaged.append(word)
+    return damaged
+
+
+def _damaged_by_boxes(text: str, _: SideStatistics) -> list[str]:
+    damaged: list[str] = []
+    for word in text.split():
+        has_box = any(box in word for box in _BOXES)
+        if has_box and len(word) > 1:  # a box alone may be one to tick
+            damaged.append(word)
+    return damaged
+
+
+def _without_first_letter(text: str, _: SideStatistics) -> list[str]:
+    """Return the words that begin with a combining mark, which belongs on a letter."""
+    if text.isascii():
+        return []
+    return [word for word in text.split() if _is_letter_mark(word[0])]
+
+
+def _is_letter_mark(character: str) -> bool:
+    is_variation_selector = 0xFE00 <= ord(character) <= 0xFE0F
+    return unicodedata.category(character) in ("Mn", "Mc") and not is_variation_selector
+
+
+SUBSTITUTES = (
+    Substitute("? inside words", "?", _damaged_by_question_marks, min_share_of_sign=0.1),
+    Substitute("_ in place of letters", "_", _damaged_by_underscores, min_share_of_sign=0.4),
+    Substitute("¿ inside words", "¿", _damaged_by_inverted_marks, min_share_of_sign=0.25),
+    Substitute("□ in words", _BOXES, _damaged_by_boxes),
+    Substitute("combining marks without a letter", "", _without_first_letter),
+)
+
+
+def check_lost_letters(statistics: CorpusStatistics) -> Finding:
+    """Check that no letters were lost on a side, in the sample of the statistics."""
+    losses: list[tuple[float, str]] = []
+    damaged_rows: set[int] = set()
+    for substitute in SUBSTITUTES:
+        for side in ("source", "target"):
+            rows = _damaged_rows(substitute, statistics, side)
+            share = len(rows) / len(statistics.sample) if rows else 0.0
+            if len(rows) < MIN_DAMAGED_LINES or share <= MIN_SHARE:
+                continue
+            percent = f"{share:.0%}" if share >= MAX_SHARE else f"{share:.1%}"
+            losses.append((share, f"{substitute.name} in {percent} of the {side}s"))
+            damaged_rows.update(rows)
+    status: Status = "passed"
+    note = ""
+    if losses:
+        losses.sort(reverse=True)
+        worst_share, _ = losses[0]
+        status = "failed" if worst_share > MAX_SHARE else "warned"
+        names = ", ".join(name for _, name in losses)
+        note = f"{names}: letters were lost when the file was saved"
+    first_rows = sorted(damaged_rows)[:MAX_EXAMPLES]
+    return Finding(
+        name="lost letters",
+        status=status,
+        count=len(damaged_rows),
+        checked=len(statistics.sample),
+        meaning="they cannot be restored from this file",
+        advice="save the original again, as UTF-8 (a spreadsheet: as CSV UTF-8)",
+        note=note,
+        examples=[statistics.sample[row].excerpt() for row in first_rows],
+    )
+
+
+def _damaged_rows(substitute: Substitute, statistics: CorpusStatistics, side: str) -> list[int]:
+    """Return the places in the sample where a side has lost letters; [] if that is not certain.
+
+    A word that the other side has, too, was not translated, such as a URL: it proves nothing.
+    """
+    side_statistics: SideStatistics = getattr(statistics, side)
+    other_side = "target" if side == "source" else "source"
+    rows: list[int] = []
+    texts_with_sign = 0
+    for row, pair in enumerate(statistics.sample):
+        text: str = getattr(pair, side)
+        if substitute.signs and not substitute.is_in(text):
+            continue
+        texts_with_sign += 1
+        damaged = substitute.find(text, side_statistics)
+        if damaged:
+            other_words = set(getattr(pair, other_side).split())
+            if not other_words.issuperset(damaged):
+                rows.append(row)
+    is_certain = len(rows) >= substitute.min_share_of_sign * texts_with_sign
+    return rows if is_certain else []
