@@ -123,7 +123,7 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
         refuse("is only for a table or dataset, not for two text files", columns=columns)
         return TextCorpus(source=source, target=target)
     from mtkit.corpus.files import refuse_format
-    from mtkit.corpus.tables import find_columns, is_table
+    from mtkit.corpus.tables import find_columns, is_table, parse_column, refuse_misnamed_table
 
     refuse_format(source)
     if is_table(source):
@@ -132,8 +132,10 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
         if columns is None:
             first, second = find_columns(source)
         else:
-            first, second = (int(name) if name.isdecimal() else name for name in columns)
+            first, second = map(parse_column, columns)
         return TableCorpus(table=source, source_column=first, target_column=second)
+    if Path(source).is_file():
+        refuse_misnamed_table(source)
     if columns is None:
         raise UserError(
             f"{source}: give TARGET, too, or --columns S T if this is a dataset; the name of a "

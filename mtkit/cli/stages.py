@@ -195,6 +195,13 @@ def translate(
         Path | None,
         Option(metavar="FILE", help="Begin translation n with line n of FILE (blank: no prefix)."),
     ] = None,
+    columns: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN",
+            help="Translate this column of a table, by name or number, and add a column to it.",
+        ),
+    ] = None,
     alignments: Annotated[
         bool, Option("--alignments", help="Append a tab and word alignments such as 0-0 1-2.")
     ] = False,
@@ -236,6 +243,7 @@ def translate(
 ) -> None:
     """Stage 4: translate text, one line of output per line of input.
 
+    A table stays as it is, but for a new column.
     The search options, such as --beam, default to the decoding settings of the model.
     Example: mtkit translate in.txt -o out.txt --beam 8
     """
@@ -252,11 +260,23 @@ def translate(
         refuse("cannot be used with --sample", beam=beam, length_penalty=length_penalty)
     else:
         refuse("needs --sample", **sampling)
+    from mtkit.corpus.tables import is_table, parse_column
     from mtkit.decoding.api import load
+    from mtkit.decoding.table import refuse_table
     from mtkit.decoding.translate import Files, Format
     from mtkit.decoding.translate import translate as translate_files
 
-    files = Files(text, output, prefix, resume)
+    if columns is None:
+        if text is not None and text.is_file():
+            refuse_table(str(text))
+        column = None
+    else:
+        one_each = "cannot be used with --columns, because each row gets one translation"
+        refuse(one_each, n_best=n_best, jsonl=jsonl, alignments=alignments, prefix=prefix)
+        if text is None or not is_table(str(text)):
+            raise UserError("--columns needs a table as INPUT: a .csv, .tsv or .jsonl")
+        column = parse_column(columns)
+    files = Files(text, output, prefix, resume, column)
     if resume and not files.is_resumable:
         raise UserError("--resume needs -o FILE, and text files as INPUT and --prefix")
     stdin_is_keyboard = sys.stdin is not None and sys.stdin.isatty()

@@ -19,7 +19,7 @@ from mtkit.artifacts.manifest import hash_file, sha256_of
 from mtkit.config.base import Paths
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
 from mtkit.corpus.files import count_lines, existing_file, listed_paths, read_lines
-from mtkit.corpus.tables import Texts, read_table, text_at
+from mtkit.corpus.tables import Texts, place_of, read_table, text_at
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import plural
@@ -40,6 +40,7 @@ class Pair(NamedTuple):
     """Index of the corpus in the list of corpora, from 0."""
     file: str
     line: int
+    """The number of the line, or of the row of a table, from 1."""
     tag: str | None = None
     """A word that the model reads before the source; rules ignore the tag."""
 
@@ -50,8 +51,8 @@ class Pair(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The path of the file, and the line number."""
-        return f"{self.file}:{self.line}"
+        """The path of the file, and the number of the line or row."""
+        return place_of(self.file, self.line)
 
     @property
     def blank(self) -> bool:

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any
 
 from mtkit.corpus.columns import SampleRows, find_texts, has_header, is_column_name
-from mtkit.corpus.files import OLD_LINE_ENDS, is_utf16, read_lines, tell_once
+from mtkit.corpus.files import is_utf16, read_lines, tell_once
+from mtkit.corpus.rows import DELIMITER_NAMES, SAMPLE_ROWS, Row, read_rows, suffix_of
 from mtkit.errors import UserError
-from mtkit.report import fitted, printable, say
+from mtkit.report import fitted, plural, printable, say
 
 MAX_NAMED_COLUMNS = 20
 """Number of columns that an error lists at most."""
 MAX_SHOWN_CELLS = 40
 """Width of the text of a first pair in a message, in terminal cells."""
-SAMPLE_ROWS = 100
-"""Number of rows from which delimiter, header and columns are recognised."""
-DELIMITERS = "\t;,|"
-"""Delimiters of a .csv; of those that fit equally well, the first is taken."""
 
 Columns = tuple[str | int, str | int]
-Lines = Iterator[tuple[int, str]]
 Texts = Iterator[tuple[str, int, str, str]]
-"""The file, line, source and target of each pair."""
+"""The file, row or line, source and target of each pair."""
 
 
 def is_table(path: str) -> bool:
     """Return whether the name of a file is that of a table."""
-    return _suffix(path) in (".tsv", ".csv", ".jsonl")
+    return suffix_of(path) in (".tsv", ".csv", ".jsonl")
 
 
-def _suffix(path: str) -> str:
-    return PurePath(path.lower().removesuffix(".gz")).suffix
+def place_of(path: str, number: int) -> str:
+    """Return the file and the line; of a table whose cells may have line breaks, the row."""
+    has_rows = suffix_of(path) == ".csv"
+    return f"{path}, row {number}" if has_rows else f"{path}:{number}"
+
+
+def parse_column(name: str) -> int | str:
+    """Return the number that the user has given for a column, or the name."""
+    return int(name) if name.isdecimal() else name
 
 
 def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, str]]:
@@ -48,18 +50,26 @@ def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, st
     """
     if not is_table(path):
         raise UserError(f"{path}: the name of a table ends in .tsv, .csv or .jsonl (or .gz after)")
-    read = _read_records if _suffix(path) == ".jsonl" else _read_rows
+    if suffix_of(path) == ".jsonl":
+        with closing(read_lines(path)) as lines:
+            yield from _read_records(path, columns, lines)
+    else:
+        with closing(open_rows(path)) as rows:
+            yield from _read_rows(path, columns, rows)
+
+
+def open_rows(path: str) -> Generator[Row]:
+    """Yield the rows of a table other than a .jsonl; errors are as in `read_rows`."""
     with closing(read_lines(path)) as lines:
-        yield from read(path, columns, enumerate(lines, 1))
+        yield from read_rows(path, (f"{line}\n" for line in lines))
 
 
 def find_columns(path: str) -> tuple[int, int]:
     """Return the columns of source and target; raise UserError if the choice is not clear."""
-    if _suffix(path) == ".jsonl":
+    if suffix_of(path) == ".jsonl":
         raise UserError(f"{path}: give the keys of source and target with --columns S T")
-    with closing(read_lines(path)) as lines:
-        sample = islice(_rows(path, enumerate(lines, 1)), SAMPLE_ROWS)
-        rows = [cells for _, cells in sample if cells]
+    with closing(open_rows(path)) as all_rows:
+        rows = sample_cells(islice(all_rows, SAMPLE_ROWS))
     if not rows:
         return 0, 1
     first = rows[0]
@@ -75,90 +85,147 @@ def find_columns(path: str) -> tuple[int, int]:
     else:
         source, target = 0, 1
     if len(first) > 2:
-        say(f"{path}: reading columns {source} and {target}, numbered from 0")
+        if has_header(rows, (source, target)):
+            say(f"{path}: reading columns '{first[source]}' and '{first[target]}'")
+        else:
+            say(f"{path}: reading columns {source} and {target}, numbered from 0")
     return source, target
 
 
-def _read_records(path: str, columns: Columns, lines: Lines) -> Texts:
+def describe_columns(path: str) -> str:
+    """Return the names of the columns, for messages; without a header, their numbers."""
+    if suffix_of(path) == ".jsonl":
+        with closing(read_lines(path)) as lines:
+            record = parse_record(next(lines, ""), f"{path}:1")
+        return ", ".join(islice(_column_names(record), MAX_NAMED_COLUMNS))
+    with closing(open_rows(path)) as all_rows:
+        rows = sample_cells(islice(all_rows, SAMPLE_ROWS))
+    first = rows[0] if rows else []
+    texts = find_texts(rows)
+    if has_header(rows, texts):
+        return ", ".join(cell.strip() for cell in first[:MAX_NAMED_COLUMNS] if cell.strip())
+    return f"0 to {len(first) - 1}, or a name in the first row"
+
+
+def refuse_misnamed_table(path: str) -> None:
+    """Raise UserError if a file is "Unicode text" of a spreadsheet: UTF-16, with tabs.
+
+    Such a file is named .txt, but only a .tsv is read as a table.
+    """
+    if is_table(path) or not is_utf16(path):
+        return
+    with closing(read_lines(path)) as lines:
+        sample = list(islice(lines, SAMPLE_ROWS))
+    tabs = [line.count("\t") for line in sample if line]
+    if tabs and min(tabs) > 0:
+        name = PurePath(path.removesuffix(".gz")).with_suffix(".tsv").name
+        raise UserError(f"{path} is a table (UTF-16, with tabs); rename it to {name}")
+
+
+def sample_cells(rows: Iterable[Row]) -> list[list[str]]:
+    """Return the cells of the rows that are not blank."""
+    return [row.cells for row in rows if row.cells]
+
+
+def _read_records(path: str, columns: Columns, lines: Iterable[str]) -> Texts:
     source, target = columns
     if not (isinstance(source, str) and isinstance(target, str)):
         raise UserError(f"{path}: the columns of a .jsonl are keys of its objects, not {columns}")
-    for number, line in lines:
+    for number, line in enumerate(lines, 1):
         where = f"{path}:{number}"
-        record = None  # a blank line is a blank pair
-        if line.strip():
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise UserError(
-                    f"{where}: not JSON ({error}); each line must be a JSON object"
-                ) from None
+        record = parse_record(line, where)
         yield path, number, text_at(record, source, where), text_at(record, target, where)
 
 
-def _read_rows(path: str, columns: Columns, lines: Lines) -> Texts:
-    rows = _rows(path, lines)
+def parse_record(line: str, where: str) -> Any:
+    """Return the object of a line of a .jsonl; None if the line is blank."""
+    if not line.strip():
+        return None
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: not JSON ({error}); each line must be a JSON object") from None
+
+
+def _read_rows(path: str, columns: Columns, rows: Iterator[Row]) -> Texts:
     sample = list(islice(rows, SAMPLE_ROWS))
-    layout = _find_layout(path, columns, [cells for _, cells in sample if cells])
-    source, target, is_header = layout.source, layout.target, layout.has_header
-    for number, cells in chain(sample, rows):
-        if not cells:
-            yield path, number, "", ""
+    layout = find_layout(path, columns, sample_cells(sample))
+    source, target = layout.columns
+    is_header = layout.has_header
+    for row in chain(sample, rows):
+        if not row.cells:
+            yield path, row.number, "", ""
         elif is_header:
             is_header = False
-        elif max(source, target) < len(cells):
-            yield path, number, cells[source], cells[target]
+        elif max(source, target) < len(row.cells):
+            yield path, row.number, row.cells[source], row.cells[target]
         else:
-            raise UserError(
-                f"{path}:{number}: columns {source} and {target} (numbered from 0) are read, but "
-                f"the row has only {len(cells)}; correct it, or choose columns with --columns or "
-                "source_column and target_column"
-            )
+            raise _too_few_cells(path, row, columns)
+
+
+def _too_few_cells(path: str, row: Row, columns: Columns) -> UserError:
+    where = place_of(path, row.number)
+    delimiter = max(DELIMITER_NAMES, key=row.raw.count)
+    if len(row.cells) == 1 and delimiter in row.raw and suffix_of(path) == ".tsv":
+        found = plural(row.raw.count(delimiter), DELIMITER_NAMES[delimiter])
+        name = PurePath(path.removesuffix(".gz")).with_suffix(".csv").name
+        return UserError(f"{where}: no tabs, but {found}; if they separate cells, name it {name}")
+    source, target = columns
+    return UserError(
+        f"{where}: columns {source} and {target} (numbered from 0) are read, but the row has only "
+        f"{len(row.cells)}; correct it, or choose columns with --columns or source_column and "
+        "target_column"
+    )
 
 
 @dataclass(frozen=True)
-class _Layout:
+class TextColumns:
     """Where a table has its texts."""
 
-    source: int
-    """Number of the column, from 0."""
-    target: int
+    columns: list[int]
+    """The numbers of the columns, from 0."""
     has_header: bool
 
 
-def _find_layout(path: str, columns: Columns, rows: SampleRows) -> _Layout:
-    """Return the numbers of the columns, and whether the first row is a header; say which it is.
+def find_layout(path: str, columns: Sequence[str | int], rows: SampleRows) -> TextColumns:
+    """Return where the first rows have the given columns, and whether the first is a header.
+
+    Say which it is, if no column is named.
 
     Raises:
         UserError: the table has no such columns, or a column holds no text.
     """
     if not rows:
-        return _Layout(source=0, target=1, has_header=False)
+        return TextColumns(columns=list(range(len(columns))), has_header=False)
     first = [cell.strip() for cell in rows[0]]
-    source, target = (_number_of(column, path, first) for column in columns)
-    if source == target:
-        raise UserError(f"{path}: source and target are both column {source}; choose two columns")
+    numbers = [_number_of(column, path, first) for column in columns]
+    if len(set(numbers)) < len(numbers):
+        raise UserError(
+            f"{path}: source and target are both column {numbers[0]}; choose two columns"
+        )
     has_names = any(isinstance(column, str) for column in columns)
     if has_names:
-        return _Layout(source, target, has_header=True)
+        return TextColumns(numbers, has_header=True)
     texts = find_texts(rows)
-    for column in (source, target):
-        if column < len(first) and column not in texts and len(texts) > 1:
+    for column in numbers:
+        if column < len(first) and column not in texts and len(texts) >= len(columns):
+            others = " ".join(map(str, texts[: len(columns)]))
             raise UserError(
                 f"{path}: column {column} holds no text (numbers, identifiers, labels or blanks); "
-                f"choose others, such as --columns {texts[0]} {texts[1]}"
+                f"choose others, such as --columns {others}"
             )
-    is_header = has_header(rows, (source, target))
+    is_header = has_header(rows, numbers)
     if is_header:
         tell_once(say, f"{path}: the first row is a header, not a pair: {', '.join(first)}")
-    elif max(source, target) < len(first):
+    elif max(numbers) < len(first):
+        texts_of_row = " and ".join(f"'{_start_of(first[column])}'" for column in numbers)
+        what = "a pair" if len(numbers) > 1 else "text"
         tell_once(
             say,
-            f"{path}: the first row is read as a pair, '{_start_of(first[source])}' and "
-            f"'{_start_of(first[target])}'; if these are names of columns, give them with "
-            "--columns, or as source_column and target_column",
+            f"{path}: the first row is read as {what}, {texts_of_row}; if these are names of "
+            "columns, give them with --columns, or as source_column and target_column",
         )
-    return _Layout(source, target, is_header)
+    return TextColumns(numbers, is_header)
 
 
 def _number_of(column: str | int, path: str, names: list[str]) -> int:
@@ -175,70 +242,6 @@ def _number_of(column: str | int, path: str, names: list[str]) -> int:
 
 def _start_of(cell: str) -> str:
     return fitted(printable(cell), MAX_SHOWN_CELLS)
-
-
-def _rows(path: str, lines: Lines) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line on which each row begins, and its cells; a blank row has no cells.
-
-    In a .tsv quotes are part of the text, except in UTF-16, which Excel writes.
-    """
-    if _suffix(path) != ".tsv" or is_utf16(path):
-        yield from _csv_rows(path, (line for _, line in lines))
-        return
-    for number, line in lines:
-        yield number, line.split("\t") if line.strip() else []
-
-
-def _csv_rows(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows as `_rows` does; a quoted cell may contain delimiters and line breaks."""
-    sample = list(islice(lines, SAMPLE_ROWS))
-    delimiter = max(DELIMITERS, key=lambda delimiter: _fit(sample, delimiter))
-    rows = csv.reader(
-        (f"{line}\n" for line in chain(sample, lines)),
-        delimiter=delimiter,
-        strict=True,
-        skipinitialspace=True,
-    )
-    number = 1
-    width = 0
-    try:
-        for cells in rows:
-            if width == 0:  # blank lines above the first row have no cells
-                width = len(cells)
-            has_extra_text = any(cell.strip() for cell in cells[width:])
-            if has_extra_text:
-                raise UserError(
-                    f"{path}:{number}: the row has {len(cells)} cells, but the first has {width}; "
-                    f"put quotes around cells that contain {delimiter!r}"
-                )
-            is_blank = not any(cell.strip() for cell in cells)
-            yield number, [] if is_blank else cells
-            number = 1 + rows.line_num  # the row may have had several lines
-    except csv.Error as error:
-        has_old_line_ends = str(error).startswith("new-line")
-        advice = OLD_LINE_ENDS if has_old_line_ends else "quotes inside a cell must be doubled"
-        raise UserError(f"{path}:{number}: this row cannot be read ({error}); {advice}") from None
-
-
-def _fit(lines: list[str], delimiter: str) -> tuple[int, int, int]:
-    """Return how well a delimiter fits the lines; the largest of these tuples fits best.
-
-    First: how many rows have as many cells as the first. Then: how few cells begin with a space; a
-    comma in a sentence has a space behind it, a delimiter rarely. Last, if the delimiter fits no
-    row: how often it occurs.
-    """
-    rows: list[list[str]] = []
-    text = (f"{line}\n" for line in lines)
-    with suppress(csv.Error):  # the last row may be incomplete
-        for row in csv.reader(text, delimiter=delimiter, strict=True):
-            if row:
-                rows.append(row)
-    fitting_rows = sum(len(row) == len(rows[0]) > 1 for row in rows)
-    spaces = sum(cell.startswith(" ") for row in rows for cell in row[1:])
-    occurrences = 0
-    if not fitting_rows:
-        occurrences = "".join(lines).count(delimiter)
-    return fitting_rows, -spaces, occurrences
 
 
 def _no_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import islice
+from itertools import islice, repeat
 from os.path import samestat
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -92,13 +92,14 @@ def open_output(
     path: Path | None,
     dependencies: Mapping[str, Any] | None = None,
     *,
-    rows: int = 1,
+    line_counts: Iterable[int] = repeat(1),
     resume: bool = False,
 ) -> Iterator[tuple[BinaryIO, int]]:
     """Open a file or standard output, and yield it with the number of input lines already done.
 
-    `dependencies`: all that the output depends on; None: the output cannot be resumed. `rows`:
-    number of output lines for each input line. A file that is replaced keeps its permissions.
+    `dependencies`: all that the output depends on; None: the output cannot be resumed.
+    `line_counts`: the numbers of output lines of all input lines, in order. A file that is
+    replaced keeps its permissions.
 
     Raises:
         UserError: the file cannot be written, or the dependencies have changed.
@@ -114,7 +115,9 @@ def open_output(
     partial = temporary_path(path)
     record = partial.with_name(f"{partial.name}.json")
     with _opened(partial, path) as file, _locked(file, partial, path):
-        done = _resume(path, partial, record, dependencies, rows) if dependencies and resume else 0
+        done = 0
+        if dependencies and resume:
+            done = _resume(path, partial, record, dependencies, line_counts)
         try:
             if not done:
                 record.unlink(missing_ok=True)  # first, so that it never describes other output
@@ -181,7 +184,11 @@ def _locked(file: BinaryIO, partial: Path, path: Path) -> Iterator[None]:
 
 
 def _resume(
-    path: Path, partial: Path, record: Path, dependencies: Mapping[str, Any], rows: int
+    path: Path,
+    partial: Path,
+    record: Path,
+    dependencies: Mapping[str, Any],
+    line_counts: Iterable[int],
 ) -> int:
     """Cut the partial output after the last complete input line; return that line's number."""
     if not (record.is_file() and partial.stat().st_size):
@@ -194,7 +201,13 @@ def _resume(
             "translate without --resume"
         )
     with partial.open("rb+") as file:
-        done = sum(line.endswith(b"\n") for line in file) // rows
+        complete_lines = sum(line.endswith(b"\n") for line in file)
+        done, kept_lines = 0, 0
+        for lines in line_counts:
+            if kept_lines + lines > complete_lines:
+                break
+            kept_lines += lines
+            done += 1
         file.seek(0)
-        file.truncate(sum(map(len, islice(file, done * rows))))
+        file.truncate(sum(map(len, islice(file, kept_lines))))
     return done

@@ -8,18 +8,25 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    redirect_stdout,
+    suppress,
+)
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.storage import path_in_oserror
 from mtkit.corpus.files import count_lines, input_lines, open_input, text_lines
 from mtkit.decoding.api import Translator
 from mtkit.decoding.output import check_output, is_stream, open_output
+from mtkit.decoding.table import Table, check_output_name, open_table
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.errors import UserError
 from mtkit.progress import Progress, progress
@@ -41,6 +48,8 @@ class Files:
     """One line for each input line: the text that its translation begins with; may be blank."""
     resume: bool = False
     """Resume where an interrupted command stopped, if `is_resumable`."""
+    column: str | int | None = None
+    """If the input is a table: the column to translate, by name or number."""
 
     @property
     def is_resumable(self) -> bool:
@@ -58,6 +67,8 @@ class Files:
             raise UserError(f"{self.input}: no such file; {advice}")
         if self.output and self.output.suffix == ".gz":
             raise UserError(f"{self.output}: the output is plain text; choose a name without .gz")
+        if self.output and self.column is not None:
+            check_output_name(str(self.input), self.output)
         if self.output:
             check_output(self.output)
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
@@ -131,6 +142,51 @@ def to_pharaoh(links: set[tuple[int, int]]) -> str:
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
+@dataclass(frozen=True)
+class Text:
+    """The lines of a file or stream; `Table` does the same for rows."""
+
+    source: io.BufferedReader
+    files: Files
+    form: Format
+    unit: ClassVar[str] = "line"
+    """What messages count."""
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether someone types the lines at a terminal."""
+        return self.files.input is None and self.source.isatty()
+
+    def count(self) -> int | None:
+        """Return the number of lines; None if they can be read only once."""
+        path = self.files.input
+        return count_lines(str(path)) if path is not None and path.is_file() else None
+
+    def lines(self, done: int) -> Iterator[Line]:
+        """Yield the lines after the first `done`."""
+        return islice(_lines(self.source, self.files), done, None)
+
+    def output(self, number: int, translation: Translation) -> bytes:
+        """Return what is written for line `number`, from 1."""
+        return self.form.format(number, translation).encode()
+
+    def line_counts(self) -> Iterator[int]:
+        """Yield for each line the number of lines that are written."""
+        return repeat(self.form.rows)
+
+
+@contextmanager
+def _open_input(files: Files, form: Format) -> Iterator[Text | Table]:
+    if files.column is not None:
+        table = open_table(str(files.input), files.column)
+        if files.resume and table.encoding != "utf-8":
+            raise UserError(f"{files.input}: --resume needs a table in UTF-8")
+        yield table
+        return
+    with open_input(files.input) as source:
+        yield Text(source, files, form)
+
+
 def translate(translator: Translator, files: Files, form: Format) -> None:
     """Translate lines as they arrive, with the translator's default request, and write the output.
 
@@ -142,24 +198,24 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     truncated = 0
     examples: list[int] = []
     with (
-        open_input(files.input) as source,
+        _open_input(files, form) as text,
         open_output(
             files.output,
             _dependencies(translator, files, form),
-            rows=form.rows,
+            line_counts=text.line_counts(),
             resume=files.resume,
         ) as (target, done),
-        _progress(files) as shown,
+        _progress(files, text) as shown,
     ):
         names = " + ".join(model.name for model in translator.models)
         say(f"translating with {names}, {translator.engine.name}")
         if done:
-            say(f"{files.output}: resuming after line {done:,}")
+            say(f"{files.output}: resuming after {text.unit} {done:,}")
         shown.advance(done)
         number, began = done, time.monotonic()
-        for translations in _translations(translator, files, source, done):
+        for translations in _translations(translator, text, done):
             rows = [
-                form.format(row, translation).encode()
+                text.output(row, translation)
                 for row, translation in enumerate(translations, start=number + 1)
             ]
             with path_in_oserror(files.output or Path("stdout")):
@@ -172,14 +228,14 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
                     if len(examples) < MAX_NAMED_LINES:
                         examples.append(number)
             rate = (number - done) / max(time.monotonic() - began, 1e-3)
-            shown.advance(len(translations), f"{rate:,.0f} lines/s")
+            shown.advance(len(translations), f"{rate:,.0f} {text.unit}s/s")
     if files.output:
         seconds = time.monotonic() - began
-        say(f"{files.output}: {plural(number - done, 'line')} translated in {seconds:,.1f} s")
+        say(f"{files.output}: {plural(number - done, text.unit)} translated in {seconds:,.1f} s")
     if truncated:
         warn(
-            f"{truncated:,} of {number - done:,} translations may be incomplete (such as of line "
-            f"{', '.join(map(str, examples))}), because they reached max_length "
+            f"{truncated:,} of {number - done:,} translations may be incomplete (such as of "
+            f"{text.unit} {', '.join(map(str, examples))}), because they reached max_length "
             f"{translator.request.settings.max_length}"
         )
 
@@ -195,21 +251,21 @@ def _dependencies(translator: Translator, files: Files, form: Format) -> dict[st
         "the model": " ".join(model.artifact.identity for model in translator.models),
         "the engine": translator.engine.name,
         "the settings": request.settings.model_dump(),
-        "the form of the output": asdict(form),
+        "the form of the output": asdict(form) | {"column": files.column},
         "the sampling": request.sampling.model_dump() if request.sampling else None,
     }
 
 
 def _translations(
-    translator: Translator, files: Files, source: io.BufferedReader, done: int
+    translator: Translator, text: Text | Table, done: int
 ) -> Iterator[list[Translation]]:
     """Yield the translations of all lines after the first `done`; typed lines one by one."""
-    if files.input is None and source.isatty():
+    if isinstance(text, Text) and text.is_typed:
         say("type a line to translate; Ctrl-D ends")
         for number, typed in enumerate(iter(partial(ask, "> "), None)):
             yield translator.submit([Line(typed, id=number)]).result()
     else:
-        yield from translator.stream(islice(_lines(source, files), done, None))
+        yield from translator.stream(text.lines(done))
 
 
 def ask(prompt: str) -> str | None:
@@ -241,9 +297,10 @@ def _lines(source: io.BufferedReader, files: Files) -> Iterator[Line]:
         ) from None
 
 
-def _progress(files: Files) -> AbstractContextManager[Progress]:
+def _progress(files: Files, text: Text | Table) -> AbstractContextManager[Progress]:
     """Show progress through the input file, unless the translations appear on the terminal."""
     to_terminal = files.output is None and sys.stdout.buffer.isatty()
-    if files.input is None or not files.input.is_file() or to_terminal:
+    total = None if to_terminal else text.count()
+    if total is None:
         return nullcontext(Progress("", None, ""))
-    return progress("translating", count_lines(str(files.input)), "lines")
+    return progress("translating", total, f"{text.unit}s")

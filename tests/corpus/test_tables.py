@@ -86,10 +86,11 @@ def test_any_text_survives_in_quotes(rows: list[tuple[str, str]], delimiter: str
     assert read(path) == normalised(rows)
 
 
-def test_a_pair_has_the_line_on_which_its_row_begins() -> None:
-    path = export(SENTENCES, lineterminator="\n")
-    pairs = read_pairs(TableCorpus(table=path))
-    assert [pair.line for pair in pairs] == [1, 2, 3, 4, 7, 8]
+def test_rows_are_counted_as_a_spreadsheet_counts_them() -> None:
+    path = export([("en", "de"), *SENTENCES, ("", ""), *SENTENCES], lineterminator="\n")
+    pairs = list(read_pairs(TableCorpus(table=path)))
+    assert [pair.line for pair in pairs] == list(range(2, 3 + 2 * len(SENTENCES)))
+    assert pairs[-1].where == f"t.csv, row {len(pairs) + 1}"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_pair_has_the_line_on_which_its_row_begins() -> None:
 )
 def test_a_row_that_is_not_certain_is_refused_with_its_line(content: str, line: int) -> None:
     Path("t.csv").write_text(content, newline="")
-    with pytest.raises(UserError, match=rf"^t\.csv:{line}: ") as error:
+    with pytest.raises(UserError, match=rf"^t\.csv(:|, row ){line}: ") as error:
         read("t.csv")
     assert ("tr '\\r'" in str(error.value)) == ("\r" in content)
 
@@ -159,7 +160,9 @@ def test_columns_of_numbers_are_noticed(
     rows = [(number, *pair) for number, pair in zip(numbers, SENTENCES, strict=True)]
     path = export([*([header] if header else []), *rows])
     assert read(path) == normalised(SENTENCES)
-    assert "reading columns 1 and 2" in capsys.readouterr().err
+    shown = "'en' and 'de'" if header and "en" in header else "'Quelle' and 'Ziel'"
+    expected = f"reading columns {shown if header else '1 and 2'}"
+    assert expected in capsys.readouterr().err
     with pytest.raises(UserError, match=r"column 0 holds no text.* --columns 1 2"):
         read(path, 0, 1)
 

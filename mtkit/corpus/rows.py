@@ -1,0 +1,120 @@
+"""Read rows of `.csv` and `.tsv` files, each with its cells and with its text in the file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from pathlib import PurePath
+from typing import NamedTuple
+
+from mtkit.corpus.files import OLD_LINE_ENDS, is_utf16
+from mtkit.errors import UserError
+
+SAMPLE_ROWS = 100
+"""Number of rows from which delimiter, header and columns are recognised."""
+DELIMITERS = "\t;,|"
+"""Delimiters of a .csv; of those that fit equally well, the first is taken."""
+DELIMITER_NAMES = {";": "semicolon", ",": "comma", "|": "vertical bar"}
+
+
+class Row(NamedTuple):
+    """A row of a table."""
+
+    number: int
+    """Number of the row from 1, as a spreadsheet counts: cells may have several lines."""
+    cells: list[str]
+    """The cells; [] if the row is blank."""
+    width: int
+    """Number of cells, even if the row is blank; 0 if its line is empty."""
+    raw: str
+    """The row as the file has it, with its line end."""
+
+
+def suffix_of(path: str) -> str:
+    """Return how the name of a table ends, such as ".csv"; a ".gz" after it does not count."""
+    return PurePath(path.lower().removesuffix(".gz")).suffix
+
+
+def has_quotes(path: str) -> bool:
+    """Return whether quotes enclose cells. In a .tsv only in UTF-16, which Excel writes."""
+    return suffix_of(path) != ".tsv" or is_utf16(path)
+
+
+def read_rows(path: str, lines: Iterable[str]) -> Iterator[Row]:
+    """Yield the rows of a .csv or .tsv; `lines`: its lines with their ends.
+
+    Raises:
+        UserError: a row cannot be read, or has more cells than the first.
+    """
+    lines = iter(lines)
+    if has_quotes(path):
+        sample = list(islice(lines, SAMPLE_ROWS))
+        delimiter = find_delimiter(sample)
+        yield from _quoted_rows(path, chain(sample, lines), delimiter)
+        return
+    for number, raw in enumerate(lines, 1):
+        line = raw.rstrip("\r\n")
+        cells = line.split("\t")
+        yield Row(number, cells if line.strip() else [], len(cells) if line else 0, raw)
+
+
+def find_delimiter(lines: list[str]) -> str:
+    """Return the delimiter of a .csv that begins with these lines."""
+    return max(DELIMITERS, key=lambda delimiter: _fit(lines, delimiter))
+
+
+def _quoted_rows(path: str, lines: Iterator[str], delimiter: str) -> Iterator[Row]:
+    """Yield rows as `read_rows` does; a quoted cell may contain delimiters and line breaks."""
+    taken: list[str] = []
+    """The lines of the row that is being read."""
+
+    def take_lines() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield line
+
+    reader = csv.reader(take_lines(), delimiter=delimiter, strict=True, skipinitialspace=True)
+    number, first_line, width = 1, 1, 0
+    try:
+        for cells in reader:
+            if width == 0:  # blank lines above the first row have no cells
+                width = len(cells)
+            has_extra_text = any(cell.strip() for cell in cells[width:])
+            if has_extra_text:
+                raise UserError(
+                    f"{path}:{first_line}: the row has {len(cells)} cells, but the first has "
+                    f"{width}; put quotes around cells that contain {delimiter!r}"
+                )
+            is_blank = not any(cell.strip() for cell in cells)
+            yield Row(number, [] if is_blank else cells, len(cells), "".join(taken))
+            taken.clear()
+            number += 1
+            first_line = 1 + reader.line_num
+    except csv.Error as error:
+        has_old_line_ends = str(error).startswith("new-line")
+        advice = OLD_LINE_ENDS if has_old_line_ends else "quotes inside a cell must be doubled"
+        raise UserError(
+            f"{path}:{first_line}: this row cannot be read ({error}); {advice}"
+        ) from None
+
+
+def _fit(lines: list[str], delimiter: str) -> tuple[int, int, int]:
+    """Return how well a delimiter fits the lines; the largest of these tuples fits best.
+
+    First: how many rows have as many cells as the first. Then: how few cells begin with a space; a
+    comma in a sentence has a space behind it, a delimiter rarely. Last, if the delimiter fits no
+    row: how often it occurs.
+    """
+    rows: list[list[str]] = []
+    with suppress(csv.Error):  # the last row may be incomplete
+        for row in csv.reader(lines, delimiter=delimiter, strict=True):
+            if row:
+                rows.append(row)
+    fitting_rows = sum(len(row) == len(rows[0]) > 1 for row in rows)
+    spaces = sum(cell.startswith(" ") for row in rows for cell in row[1:])
+    occurrences = 0
+    if not fitting_rows:
+        occurrences = "".join(lines).count(delimiter)
+    return fitting_rows, -spaces, occurrences

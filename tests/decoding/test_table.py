@@ -1,0 +1,264 @@
+"""Laws of `mtkit translate --columns`, with a model that copies its source."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from architectures import transformer
+from commands import call
+from folders import Copier, train, write_model
+from mtkit.artifacts.storage import temporary_path
+from mtkit.config.decoding import DecodingSettings
+from mtkit.corpus.tables import parse_column
+from mtkit.decoding.api import Translator
+from mtkit.decoding.engines.engine import Request
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.table import CellTable, open_table
+from mtkit.decoding.text.line import Line, Translation
+from mtkit.decoding.translate import Files, Format, translate
+from mtkit.errors import UserError
+
+SHEET = (
+    'ID;English;"Igbo";Notes\r\n'
+    '1;A dog runs.;"Nkịta";"a ""good"" one"\r\n'
+    ";;;\r\n"
+    "\r\n"
+    '2;"Two men; one boat.";;"first\r\nsecond"\r\n'
+    '3;"A dog\nruns.";x\r\n'
+    "4;Why?;x;y"
+)
+TRANSLATED = (
+    'ID;English;"Igbo";Notes;translation\r\n'
+    '1;A dog runs.;"Nkịta";"a ""good"" one";A dog runs.\r\n'
+    ";;;;\r\n"
+    "\r\n"
+    '2;"Two men; one boat.";;"first\r\nsecond";"Two men; one boat."\r\n'
+    '3;"A dog\nruns.";x;;A dog runs.\r\n'
+    "4;Why?;x;y;Why?"
+)
+TRANSLATION = 'ẹ,;|\t"'
+any_cell = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"))
+
+
+@pytest.fixture(scope="module")
+def copier() -> Translator:
+    tokenizer = train()
+    engine = PyTorchEngine(Copier(tokenizer.source_vocab).eval())
+    return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=40)))
+
+
+@pytest.fixture(autouse=True)
+def _in_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def translated(
+    copier: Translator, content: bytes, name: str = "t.csv", column: str | int = "English"
+) -> bytes:
+    Path(name).write_bytes(content)
+    translate(copier, Files(Path(name), Path("out"), column=column), Format())
+    return Path("out").read_bytes()
+
+
+def test_a_sheet_keeps_every_byte_and_gets_a_column(copier: Translator) -> None:
+    assert translated(copier, SHEET.encode()).decode() == TRANSLATED
+    assert translated(copier, SHEET.encode(), column=1).decode() == TRANSLATED
+    compressed = translated(copier, gzip.compress(SHEET.encode()), "t.csv.gz")
+    assert compressed.decode() == TRANSLATED
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_encoding_and_byte_order_mark_stay(copier: Translator, encoding: str) -> None:
+    assert translated(copier, SHEET.encode(encoding)) == TRANSLATED.encode(encoding)
+
+
+def test_bytes_that_are_not_utf8_stay(
+    copier: Translator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = translated(copier, b"English,Notes\nA dog.,caf\xe9\n\xff\xfe,x\n")
+    first, second, third, _ = out.split(b"\n")
+    assert (first, second) == (b"English,Notes,translation", b"A dog.,caf\xe9,A dog.")
+    assert third.startswith(b"\xff\xfe,x,")
+    assert capsys.readouterr().err.count("not UTF-8") == 1
+
+
+def test_if_all_cells_are_quoted_the_new_one_is_too(copier: Translator) -> None:
+    sheet = '"English","Notes"\n"A dog.","x"\n"","y"\n'
+    expected = '"English","Notes","translation"\n"A dog.","x","A dog."\n"","y",""\n'
+    assert translated(copier, sheet.encode()).decode() == expected
+
+
+def test_a_tsv_has_no_quotes(copier: Translator) -> None:
+    sheet = 'English\tNotes\nA "dog".\tx\n"\ty\n \t\n'
+    expected = 'English\tNotes\ttranslation\nA "dog".\tx\tA "dog".\n"\ty\t"\n \t\t\n'
+    assert translated(copier, sheet.encode(), "t.tsv").decode() == expected
+
+
+def test_objects_of_a_jsonl_get_a_key(copier: Translator) -> None:
+    lines = ['{"en": "A dog.", "n": {"a":1e3}} ', "", '{"n":2,"en":null}', '{"en":"Why?"}']
+    out = translated(copier, "\r\n".join(lines).encode(), "t.jsonl", "en").decode()
+    assert out.split("\r\n") == [
+        '{"en": "A dog.", "n": {"a":1e3}, "translation": "A dog."} ',
+        "",
+        '{"n":2,"en":null, "translation": ""}',
+        '{"en":"Why?", "translation": "Why?"}',
+    ]
+
+
+def test_a_table_without_a_header_is_translated_from_its_first_row(copier: Translator) -> None:
+    out = translated(copier, b"A dog runs.,x y\nWhy?,z y\n", column=0)
+    assert out == b"A dog runs.,x y,A dog runs.\nWhy?,z y,Why?\n"
+
+
+def test_the_name_of_the_new_column_is_new(copier: Translator) -> None:
+    out = translated(copier, TRANSLATED.encode()).decode()
+    assert out.startswith('ID;English;"Igbo";Notes;translation;translation 2\r\n')
+    again = translated(copier, b'{"en": "a", "translation": {"de": "b"}}\n', "t.jsonl", "en")
+    assert list(json.loads(again)) == ["en", "translation", "translation 2"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    st.lists(st.tuples(any_cell, any_cell), min_size=1, max_size=8),
+    st.sampled_from(",;|\t"),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
+)
+def test_any_sheet_keeps_its_bytes_and_its_number_of_rows(
+    rows: Sequence[tuple[str, str]], delimiter: str, end: str, quoting: int
+) -> None:
+    header = ("source", "target of a row")
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quoting)  # type: ignore[arg-type]
+    writer.writerows([header, *rows])
+    Path("t.csv").write_bytes(text.getvalue().encode())
+    try:
+        table = open_table("t.csv", "source")
+    except UserError:  # the delimiter of a single row may be a guess
+        return
+    lines = list(table.lines(0))
+    assert len(lines) == table.rows
+    out = b"".join(table.output(n, Translation(TRANSLATION)) for n in range(1, table.rows + 1))
+    assert isinstance(table, CellTable)
+    before, after = (
+        list(csv.reader(io.StringIO(sheet, newline=""), delimiter=table.delimiter))
+        for sheet in (text.getvalue(), out.decode())
+    )
+    assert [row[: table.width] for row in after] == before
+    new_cells = {"".join(row[table.width :]) for row in after}
+    assert new_cells <= {"", "translation", TRANSLATION}
+
+
+def test_a_resumed_table_is_the_same_as_an_uninterrupted_one(
+    copier: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = translated(copier, SHEET.encode())
+    partial = temporary_path(Path("out"))
+    for cut in range(0, len(expected), 7):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Translator, "stream", _first_row_only)
+            translate(copier, Files(Path("t.csv"), Path("out"), column="English"), Format())
+        partial.write_bytes(expected[:cut])
+        files = Files(Path("t.csv"), Path("out"), resume=True, column="English")
+        translate(copier, files, Format())
+        assert Path("out").read_bytes() == expected
+
+
+def _first_row_only(
+    _: Translator, lines: Iterable[Line], request: Request | None = None
+) -> Iterator[list[Translation]]:
+    next(iter(lines))
+    yield [Translation("")]
+    raise KeyboardInterrupt
+
+
+def test_a_table_in_utf16_is_not_resumed(copier: Translator) -> None:
+    Path("t.csv").write_bytes(SHEET.encode("utf-16"))
+    files = Files(Path("t.csv"), Path("out"), resume=True, column="English")
+    with pytest.raises(UserError, match="--resume needs a table in UTF-8"):
+        translate(copier, files, Format())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column", "problem"),
+    [
+        ("t.csv", "a,b\nA dog.,x\n", "c", "t.csv:1: no column 'c'; choose from a, b"),
+        ("t.csv", "A dog.,B b\n", "2", "no column 2; the columns are 0 to 1"),
+        ("t.csv", 'a,b\nA dog.,"x\n', "a", "t.csv:2: this row cannot be read"),
+        ("t.csv", "a,b\nA dog.,x,y\n", "a", "t.csv:2: the row has 3 cells"),
+        ("t.jsonl", '{"a": "x"}\n{}\n', "a", "t.jsonl:2: no column 'a'"),
+        ("t.jsonl", '{"a": "x"}\n[]\n', "a", "t.jsonl:2"),
+        ("t.jsonl", "{\n", "a", "t.jsonl:1: not JSON"),
+        ("t.tsv", "a\tb\n" + "x" * (1 << 20) + "x\ty\n", "a", "longer than 1 MiB"),
+    ],
+)
+def test_a_faulty_table_is_refused_before_any_work(
+    copier: Translator, name: str, content: str, column: str, problem: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        translated(copier, content.encode(), name, parse_column(column))
+    assert problem in str(error.value)
+    assert not Path("out").exists()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_model(tmp_path_factory.mktemp("m") / "model", train(), transformer()))
+
+
+def test_a_table_is_not_translated_as_text(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("t.csv").write_text(SHEET)
+    assert call("translate", "t.csv", "-m", model) == 2
+    assert (
+        "is a table; choose the column to translate with --columns: ID, English, Igbo, Notes"
+        in (capsys.readouterr().err)
+    )
+    Path("t.jsonl").write_text('{"en": "a", "n": {"de": "b"}}\n')
+    assert call("translate", "t.jsonl", "-m", model) == 2
+    assert "--columns: en, n.de" in capsys.readouterr().err
+    Path("t.txt").write_bytes("English\tNotes\nA dog.\tx\n".encode("utf-16"))
+    for command in ("translate", "check", "init"):
+        assert call(command, "t.txt") == 2
+        assert "rename it to t.tsv" in capsys.readouterr().err
+
+
+def test_the_command_translates_a_column(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("t.csv").write_text(SHEET, newline="")
+    assert call("translate", "t.csv", "-m", model, "--columns", "English", "-o", "out.csv") == 0
+    rows = Path("out.csv").read_bytes().split(b"\r\n")
+    assert [rows[2], rows[3]] == [b";;;;", b""]
+    assert "7 rows translated" in capsys.readouterr().err
+    assert call("translate", "t.csv", "-m", model, "--columns", "English") == 0
+    assert capsys.readouterr().out.startswith("ID;English")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["t.csv", "--n-best", "2"], "--n-best cannot be used with --columns"),
+        (["t.csv", "--jsonl"], "--jsonl cannot"),
+        (["t.csv", "--alignments"], "--alignments cannot"),
+        (["t.csv", "--prefix", "t.csv"], "--prefix cannot"),
+        (["t.txt"], "--columns needs a table"),
+        ([], "--columns needs a table"),
+        (["t.csv", "-o", "out.tsv"], "out.tsv: the output is a .csv, as t.csv is"),
+        (["missing.csv"], "missing.csv: no such file"),
+    ],
+)
+def test_what_does_not_go_with_a_table_is_refused(
+    model: str, arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("t.csv").write_text(SHEET)
+    Path("t.txt").write_text("A dog runs.\n")
+    assert call("translate", *arguments, "--columns", "English", "-m", model) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 1 and problem in errors[0]
