@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from mtkit.artifacts.manifest import Artifact, Kind, OtherFormatError, kind_at, open_artifact
 from mtkit.artifacts.runs import (
@@ -18,10 +18,11 @@ from mtkit.artifacts.runs import (
     checkpoint_steps,
     config_of,
     default_place,
+    find_owner,
 )
 from mtkit.config.base import flattened
 from mtkit.config.corpora import TextCorpus
-from mtkit.config.parse import write_yaml
+from mtkit.config.parse import LOCAL, write_yaml
 from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
@@ -36,9 +37,10 @@ from mtkit.study.curves import (
     plan_rates,
     read_index,
 )
-from mtkit.training.metrics_log import MetricsLog
+from mtkit.training.metrics_log import SHOWN_SCORES, MetricsLog
 
 Records = Sequence[Mapping[str, Any]]
+RunState = Literal["not trained yet", "running", "interrupted", "finished early", "finished"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,6 @@ class RunProgress:
     steps: int
     """Planned number of steps; 0 if unknown."""
     epoch: Any
-    ends: str | None
-    """When training will end, or how it ended, in words."""
 
     @property
     def reached(self) -> str:
@@ -74,6 +74,10 @@ class RunInfo:
     """None if the place is no run directory."""
     is_verified: bool
     """Whether the sha256 of every file was checked."""
+    owner: str | None = None
+    """The process that writes to the run now, in words."""
+    config_file: Path | None = None
+    """The config that names the run, if the run has no files yet."""
 
     @property
     def weights(self) -> Artifact | None:
@@ -91,28 +95,46 @@ class RunInfo:
 
     @property
     def progress(self) -> RunProgress | None:
-        """How far training has come; None if nothing is logged."""
-        if not self.records:
-            return None
-        last = self.records[-1]
+        """How far training has come; None if it has not begun."""
         index = read_index(self.place)
-        step = max(last["step"], index.get("last", 0))
+        last = self.records[-1] if self.records else {}
+        step = max(last.get("step", 0), index.get("last", 0))
+        if not step:
+            return None
         steps = index.get("steps", 0)
-        return RunProgress(step, steps, last.get("epoch"), self._describe_end(step, steps))
+        return RunProgress(step, steps, last.get("epoch"))
 
-    def _describe_end(self, step: int, steps: int) -> str | None:
+    @property
+    def state(self) -> RunState | None:
+        """What the run is doing; None for a single artifact."""
+        if self.owner is not None:
+            return "running"
+        if self.config is None:
+            return None
+        progress = self.progress
         model = self.artifacts.get("model")
-        if model is not None:
-            trained = model.report.get("steps")
-            if isinstance(trained, int) and trained >= step:
-                is_early = model.manifest["settings"].get("ended") is not None
-                return "ended early, by `mtkit finish`" if is_early else "finished"
-        last = self.records[-1]
+        if model is not None and (progress is None or _trained_steps(model) >= progress.step):
+            is_early = model.manifest["settings"].get("ended") is not None
+            return "finished early" if is_early else "finished"
+        return "not trained yet" if progress is None else "interrupted"
+
+    @property
+    def ends(self) -> str | None:
+        """When training will end, or how it ended, in words; None if unknown."""
+        if self.state == "finished early":
+            return "ended early, by `mtkit finish`"
+        if self.state == "finished":
+            return "finished"
+        last = self.records[-1] if self.records else {}
         seconds = last.get("seconds")
-        if isinstance(seconds, int | float) and last["step"] > 0 and step < steps:
-            seconds_left = round(seconds / last["step"] * (steps - step))
-            return f"{timedelta(seconds=seconds_left)} left, at the speed so far"
-        return None
+        progress = self.progress
+        if progress is None or not isinstance(seconds, int | float) or last["step"] <= 0:
+            return None
+        steps_left = progress.steps - progress.step
+        if steps_left <= 0:
+            return None
+        time_left = timedelta(seconds=round(seconds / last["step"] * steps_left))
+        return f"{time_left} left, at the speed so far"
 
     @property
     def files(self) -> str:
@@ -129,12 +151,60 @@ class RunInfo:
         )
 
     @property
+    def test(self) -> Artifact | None:
+        """The test set with its scores, if the present model has translated it."""
+        test = self.artifacts.get("test")
+        model = self.artifacts.get("model")
+        is_stale = (
+            test is not None
+            and model is not None
+            and test.manifest["inputs"].get("model") != model.identity
+        )
+        return None if is_stale else test
+
+    @property
     def next_command(self) -> str:
         """The command that goes on from here."""
-        if self.weights is not None:
-            return f"mtkit translate -m {self.place} < in.txt"
-        run = "mtkit run" if self.config is None else f"mtkit run -c {self.place / SETTINGS}"
-        return f"{run} to resume, or mtkit finish {self.place}" if self.records else run
+        has_checkpoint = bool(checkpoint_steps(self.place / CHECKPOINTS))
+        translate = f"mtkit translate -m {self.place} < in.txt"
+        match self.state:
+            case "running" if has_checkpoint:
+                return f"{translate} (with the best checkpoint so far)"
+            case "running":
+                return "wait for its first checkpoint"
+            case "interrupted":
+                finish = f", or mtkit finish {self.place}" if has_checkpoint else ""
+                return f"{self.run_command} to resume{finish}"
+            case "finished early":
+                return f"{translate}, or {self.run_command} to train to the end"
+            case "not trained yet":
+                return self.run_command
+        return "mtkit run" if self.weights is None else translate
+
+    @property
+    def run_command(self) -> str:
+        """The command that trains this run, with the settings that it has saved, if any."""
+        saved = self.place / SETTINGS
+        command = ["mtkit", "run"]
+        if saved.is_file():
+            command += ["-c", str(saved)]
+        elif self.config_file is not None and self.config_file != LOCAL:
+            command += ["-c", str(self.config_file)]
+        was_moved = self.config is not None and not _is_same(Path(self.config.run), self.place)
+        if was_moved:
+            command += ["--run", str(self.place)]
+        return shlex.join(command)
+
+
+def _trained_steps(model: Artifact) -> int:
+    """Return how many steps the model was trained for; 0 if unknown."""
+    steps = model.report.get("steps")
+    return steps if isinstance(steps, int) else 0
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Return whether two paths lead to the same place, which need not exist."""
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def info(
@@ -216,7 +286,9 @@ def open_run_info(path: Path | None, *, verify: bool) -> RunInfo:
         UserError: there is neither, or `verify` finds damage.
     """
     folder = path or default_place()
+    config_file = None
     if folder.is_file():
+        config_file = folder
         folder, _ = _open_run(folder)
     artifact = _open_artifact(folder, verify=verify)
     if artifact is not None:
@@ -225,13 +297,25 @@ def open_run_info(path: Path | None, *, verify: bool) -> RunInfo:
     else:
         artifacts = _open_parts(folder, verify=verify)
         records = MetricsLog(folder).read()
-    if not artifacts and not records:
-        raise UserError(f"{folder} holds no run, model or artifact; create one with `mtkit run`")
+    is_named_by_default = path is None and LOCAL.is_file() and not folder.exists()
+    if is_named_by_default:
+        config_file = LOCAL
     config = None
-    with suppress(UserError):  # not a run
+    has_saved_settings = (folder / SETTINGS).is_file()
+    if has_saved_settings:
         config = config_of(folder)
+    elif config_file is not None:
+        config = load_config(config_file)
+    elif not artifacts and not records:
+        raise UserError(f"{folder} holds no run, model or artifact; create one with `mtkit run`")
     return RunInfo(
-        place=folder, artifacts=artifacts, records=records, config=config, is_verified=verify
+        place=folder,
+        artifacts=artifacts,
+        records=records,
+        config=config,
+        is_verified=verify,
+        owner=find_owner(folder),
+        config_file=config_file,
     )
 
 
@@ -263,10 +347,10 @@ def summarise(run: RunInfo) -> Iterator[str]:
         "path": _describe_place(run),
         "state": _describe_state(run),
         "data": _describe_data(run),
-        "subwords": _describe_subwords(run),
         "model": _describe_model(run),
         "scores": _describe_scores(run),
-        "files": f"{run.files}, by mtkit {run.versions}",
+        "verdict": _describe_verdict(run),
+        "files": f"{run.files}, by mtkit {run.versions}" if run.artifacts else None,
         "next": f"{run.next_command} (all figures: --all)",
     }
     for title, text in facts.items():
@@ -281,30 +365,40 @@ def _describe_place(run: RunInfo) -> str:
 
 def _describe_state(run: RunInfo) -> str | None:
     progress = run.progress
-    if progress is not None:
-        return f"step {progress.reached}" + (f", {progress.ends}" if progress.ends else "")
-    steps = _find(run.weights, "steps")
-    return None if steps is None else f"trained for {steps} steps"
+    if progress is None:
+        steps = _find(run.weights, "steps")
+        reached = None if steps is None else f"trained for {steps} steps"
+    else:
+        reached = f"step {progress.reached}"
+        is_finished = run.state in ("finished", "finished early")
+        if run.ends is not None and not is_finished:
+            reached += f", {run.ends}"
+    if run.state == "finished early":
+        reached = f"{reached}, by `mtkit finish`"
+    owner = f"by {run.owner}" if run.state == "running" else None
+    return ", ".join(text for text in (run.state, reached, owner) if text) or None
 
 
 def _describe_data(run: RunInfo) -> str | None:
     batches = run.artifacts.get("batches")
     kept = _find(batches, "train", "kept")
     pairs = _find(batches, "train", "pairs")
-    if kept is None or pairs is None:
-        return None
-    text = f"{kept} of {pairs} pairs"
+    subwords = _describe_subwords(run)
     train = run.config.data.train if run.config else None
-    if isinstance(train, TextCorpus):
-        text += f" of {train.source}, {train.target}"
-    return text
+    files = f"{train.source}, {train.target}" if isinstance(train, TextCorpus) else None
+    if kept is None or pairs is None:
+        return subwords or files
+    text = f"{kept} of {pairs} pairs"
+    if files is not None:
+        text += f" of {files}"
+    return text if subwords is None else f"{text}; {subwords}"
 
 
 def _describe_subwords(run: RunInfo) -> str | None:
     tokenizer = run.artifacts.get("tokenizer")
     size = _find(tokenizer, "spm.model")
     algorithm = _find(tokenizer, "tokenizer", "type")
-    return None if size is None or algorithm is None else f"{size}, {algorithm}"
+    return None if size is None or algorithm is None else f"{size} subwords ({algorithm})"
 
 
 def _describe_model(run: RunInfo) -> str | None:
@@ -322,28 +416,51 @@ def _describe_model(run: RunInfo) -> str | None:
 
 def _describe_scores(run: RunInfo) -> str | None:
     """Return the scores of the test set; without them, those of the validation."""
-    test = run.artifacts.get("test")
-    chrf = _find(test, "chrf", "score")
-    if chrf is not None:
-        name = _find(test, "bleu", "name")
-        bleu = _find(test, "bleu", "score")
-        has_bleu = name is not None and bleu is not None
-        return f"test: {name} {bleu}, chrF2 {chrf}" if has_bleu else f"test: chrF2 {chrf}"
-    loss = _text_in(run.validation, "loss")
-    if loss is None:
+    if run.test is not None:
+        scores = [run.test.report.get(key) for key in ("bleu", "chrf")]
+        tested = [
+            f"{score['name']} {score['score']:.2f}"
+            for score in scores
+            if isinstance(score, Mapping) and _is_number(score.get("score")) and "name" in score
+        ]
+        if tested:
+            return f"test: {', '.join(tested)}"
+    shown = [
+        f"{name} {run.validation[key]:{digits}}"
+        for key, (name, digits) in SHOWN_SCORES.items()
+        if key != "perplexity" and _is_number(run.validation.get(key))
+    ]
+    if not shown:
         return None
-    text = f"validation: loss {loss}"
-    bleu = _text_in(run.validation, "bleu")
-    chrf = _text_in(run.validation, "chrf")
-    if chrf is None:
-        return text
-    return f"{text}, chrF2 {chrf}" if bleu is None else f"{text}, BLEU {bleu}, chrF2 {chrf}"
+    has_scores = "chrf" in run.validation and run.config is not None
+    lines = f" (of {_count_validated(run)})" if has_scores else ""
+    return f"validation: {', '.join(shown)}{lines}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _count_validated(run: RunInfo) -> str:
+    """Return how many lines each validation translates, at most, in words."""
+    assert run.config is not None
+    count = run.config.training.validation_sentences
+    batches = run.artifacts.get("batches")
+    pairs = None if batches is None else _figures(batches).get("valid", {}).get("pairs")
+    return plural(min(count, pairs) if isinstance(pairs, int) else count, "line")
+
+
+def _describe_verdict(run: RunInfo) -> str | None:
+    """Return the verdict on the test set, and the baseline, as `mtkit run` has said them."""
+    texts = [_find(run.test, "verdict"), _find(run.test, "baseline")]
+    return "; ".join(text for text in texts if text) or None
 
 
 def list_all(run: RunInfo) -> Iterator[str]:
     """Yield a line for each figure, setting and file, by its dotted name.
 
-    The settings of the run itself are left out, because `info --config` prints them.
+    A blank line separates artifacts. The settings of the run itself are left out, because
+    `info --config` prints them.
     """
     facts: dict[str, Any] = {}
     for kind, artifact in run.artifacts.items():
@@ -351,16 +468,26 @@ def list_all(run: RunInfo) -> Iterator[str]:
             facts[kind] = _list_artifact(artifact)
     weights = {} if run.weights is None else _list_artifact(run.weights)
     facts["weights"] = {"validation": run.validation, **weights}
+    of_run: dict[str, Any] = {"state": run.state}
     if run.progress is not None:
-        facts["step"] = run.progress.reached
-        facts["epoch"] = run.progress.epoch
-        facts["ends"] = run.progress.ends
-    facts["place"] = str(run.place)
-    facts["files"] = run.files
-    facts["version"] = run.versions
-    facts["next"] = run.next_command
-    known = {name: value for name, value in flattened(facts).items() if value is not None}
-    yield from table([(name, as_text(value)) for name, value in known.items()], left=2)
+        of_run["step"] = run.progress.reached
+        of_run["epoch"] = run.progress.epoch
+        of_run["ends"] = run.ends
+    of_run["place"] = str(run.place)
+    if run.artifacts:
+        of_run["files"] = run.files
+        of_run["version"] = run.versions
+    of_run["verdict"] = _describe_verdict(run)
+    of_run["next"] = run.next_command
+    parts = [flattened({name: figures}) for name, figures in facts.items()]
+    parts.append(flattened(of_run))
+    rows: list[tuple[str, str]] = []
+    for part in parts:
+        known = [(name, as_text(value)) for name, value in part.items() if value is not None]
+        if rows and known:
+            rows.append(("", ""))
+        rows += known
+    yield from table(rows, left=2)
 
 
 def _list_artifact(artifact: Artifact) -> dict[str, Any]:
@@ -395,7 +522,7 @@ def _text_in(values: Any, *names: str) -> str | None:
 
 
 def as_text(value: Any) -> str:
-    """Return a value for people: 1,000, 20.86, 3.5e-05 or true."""
+    """Return a value for people: 1,000, 20.86, 0.49, 3.5e-05, true, or several with commas."""
     match value:
         case bool():
             return str(value).lower()
@@ -403,4 +530,6 @@ def as_text(value: Any) -> str:
             return f"{value:,}"
         case float():
             return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
+        case list():
+            return ", ".join(map(as_text, value))
     return str(value)

@@ -132,6 +132,24 @@ def _is_index(path: Path) -> bool:
     return isinstance(index, dict) and {"last", "best"} <= index.keys()
 
 
+def unused_run(run: Path) -> Path:
+    """Return the run directory itself if nothing is there, else run-2, run-3 or the next free one.
+
+    After `run-2` comes `run-3`, not `run-2-2`.
+    """
+    name, _, number = run.name.rpartition("-")
+    if number.isdecimal() and os.path.lexists(run.with_name(name or "-")):
+        first = run.with_name(name)
+    else:
+        first = run
+    candidate = run
+    count = 2
+    while os.path.lexists(candidate):
+        candidate = first.with_name(f"{first.name}-{count}")
+        count += 1
+    return candidate
+
+
 def default_run() -> Path:
     """Return the run of ./mtkit.yaml if it exists, else the latest run."""
     if LOCAL.exists():
@@ -285,12 +303,9 @@ def locked(run: Path) -> Iterator[None]:
             run.mkdir(parents=True, exist_ok=True)
             stack.enter_context(lock_path(run / LOCK))
         except LockHeldError as held:
-            owner = "another process"
-            with suppress(OSError):
-                owner = (run / OWNER).read_text("utf-8", "replace") or owner
             raise UserError(
-                f"{run} is in use by {owner}; wait, stop it, or choose another run directory"
-                f"{held.advice}"
+                f"{run} is in use by {_read_owner(run)}; wait, stop it, or choose another run "
+                f"directory{held.advice}"
             ) from None
         except (FileExistsError, NotADirectoryError):
             raise UserError(f"{run} is not a folder; choose another run directory") from None
@@ -300,6 +315,28 @@ def locked(run: Path) -> Iterator[None]:
         finally:
             with suppress(OSError):  # the record has no meaning without the lock
                 (run / OWNER).unlink()
+
+
+def find_owner(run: Path) -> str | None:
+    """Describe the process that holds the lock of a run; return None if no process holds it."""
+    # A process that is killed leaves this record, but not the lock. Without the record, the lock is
+    # not touched, so that no other process finds it held by this one.
+    if not (run / OWNER).is_file():
+        return None
+    try:
+        with lock_path(run / LOCK):
+            return None
+    except LockHeldError:
+        return _read_owner(run)
+    except OSError:  # this user may not write here, so the record is all that is known
+        return _read_owner(run)
+
+
+def _read_owner(run: Path) -> str:
+    owner = ""
+    with suppress(OSError):
+        owner = (run / OWNER).read_text("utf-8", "replace")
+    return owner or "another process"
 
 
 def this_process() -> str:

@@ -29,6 +29,26 @@ if TYPE_CHECKING:  # translation reads no settings of training
     from mtkit.config.settings import Config
 
 
+class ChangedRunError(UserError):
+    """A run cannot resume from its checkpoint, because a setting or an input has changed."""
+
+    def __init__(self, checkpoint: Path, change: Change) -> None:
+        super().__init__(checkpoint, change)  # both, so that pickle can restore the error
+        self.checkpoint, self.change = checkpoint, change
+
+    @property
+    def run(self) -> Path:
+        """The run directory of the checkpoint."""
+        return self.checkpoint.parent.parent
+
+    def __str__(self) -> str:
+        return (
+            f"{self.checkpoint} was saved with other settings ({self.change.describe()}); undo "
+            "that to resume, or choose another run directory; there, training.init_from="
+            f"{self.run} continues from the weights of this run"
+        )
+
+
 @dataclass(frozen=True)
 class Draft:
     """An artifact that is being written."""
@@ -114,21 +134,8 @@ class Stage:
             return
         checkpoint = _dependent_checkpoint(artifact)
         if checkpoint is not None:
-            raise checkpoint_mismatch(checkpoint, change)
+            raise ChangedRunError(checkpoint, change)
         say(f"{self.kind}: rebuilding, because {change.describe()}")
-
-
-def checkpoint_mismatch(
-    checkpoint: Path, change: Change, advice: str = "to train anew, choose another run directory"
-) -> UserError:
-    """Return the error for a run that cannot resume because a setting or an input has changed.
-
-    `advice`: what to do instead of undoing the change.
-    """
-    return UserError(
-        f"{checkpoint} was saved with other settings ({change.describe()}); undo that to resume, "
-        f"{advice}, or delete {checkpoint.parent}"
-    )
 
 
 def _dependent_checkpoint(artifact: Artifact) -> Path | None:

@@ -5,6 +5,7 @@ Modules that are slow to import are imported inside the commands, so that help a
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -28,6 +29,7 @@ from mtkit.cli.options import (
 from mtkit.errors import SettingError, UserError
 
 if TYPE_CHECKING:
+    from mtkit.artifacts.stage import ChangedRunError
     from mtkit.config.settings import Config
 
 ConfigFile = Annotated[
@@ -55,10 +57,62 @@ def open_config(
 
     source = demo_config() if demo else file
     config, origin = read_config(source, overrides or [], run)
+    from mtkit.artifacts.stage import ChangedRunError
+
     try:
         yield config
     except SettingError as error:
         raise UserError(f"{origin.where(error.key)}: {error}") from error
+    except ChangedRunError as error:
+        command = ["mtkit", "run"]
+        if demo:
+            command.append("--demo")
+        if file is not None:
+            command += ["-c", str(file)]
+        for override in overrides or []:
+            command += ["--set", override]
+        renamed = [*command, "--run", run] if run is not None else command
+        raise UserError(_describe_ways_on(error, config, command, renamed)) from error
+
+
+def _describe_ways_on(
+    error: ChangedRunError, config: Config, command: list[str], same_run: list[str]
+) -> str:
+    """Say what changed, and which commands train anew or continue from the weights of the run.
+
+    `command`: trains in the run directory of the config; `same_run`: trains in that of the error.
+    """
+    from mtkit.artifacts.manifest import kind_at
+    from mtkit.artifacts.runs import unused_run
+    from mtkit.training.setup import fits_checkpoint
+
+    # A `run` of --set and --run would both set the run directory.
+    command = _without_run(command)
+    beside = [*command, "--run", str(unused_run(error.run))]
+    other_name = str(unused_run(error.run.with_name(f"{error.run.name}-old")))
+    rename = shlex.join(["mv", str(error.run), other_name])
+    text = (
+        f"{error.checkpoint} was saved with other settings ({error.change.describe()}); undo that "
+        f"to resume; or train anew: `{shlex.join(beside)}`; or rename the old run first: "
+        f"`{rename} && {shlex.join(same_run)}`"
+    )
+    if fits_checkpoint(config, error.checkpoint):
+        go_on = shlex.join([*beside, "--set", f"training.init_from={error.run}"])
+        if kind_at(error.run / "model") is None:
+            go_on = f"{shlex.join(['mtkit', 'finish', str(error.run)])} && {go_on}"
+        text += f"; or continue from its weights: `{go_on}`"
+    return text
+
+
+def _without_run(command: list[str]) -> list[str]:
+    """Return a command without the override that sets its run directory."""
+    kept: list[str] = []
+    for word in command:
+        if word.partition("=")[0].strip() == "run" and kept[-1:] == ["--set"]:
+            kept.pop()
+        else:
+            kept.append(word)
+    return kept
 
 
 def run(

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.replacement import create
+from mtkit.artifacts.runs import unused_run
 from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.findings import Finding
@@ -62,6 +64,16 @@ class InitOptions:
     force: bool = False
 
     @property
+    def run_folder(self) -> str:
+        """The run directory: by default one that has the name of the config and is not used yet."""
+        return self.run or str(unused_run(self.default_run))
+
+    @property
+    def default_run(self) -> Path:
+        """The run directory that has the name of the config."""
+        return Path("runs") / self.output.stem
+
+    @property
     def folder(self) -> Path:
         """The folder for the training, validation and test files."""
         return self.output.with_name(f"{self.output.stem}-data")
@@ -91,6 +103,7 @@ def init(options: InitOptions) -> None:
     sides = _name_sides(languages)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
+        _keep_old(options.output) as old_config,
         open_output(options.output) as (config, _),
         create(options.folder, "corpus", {"pairs": facts.pairs}, {}, counts) as draft,
     ):
@@ -99,11 +112,39 @@ def init(options: InitOptions) -> None:
             "data": _data_settings(options, sides, counts, languages[1]),
             **choose_settings(facts, plan),
         }
-        run = options.run or f"runs/{options.output.stem}"
-        config.write(render(printable(options.command), run, sections).encode())
+        config.write(render(printable(options.command), options.run_folder, sections).encode())
+    if old_config is not None:
+        say(f"init: the old config is now {old_config}")
     summary = _summary(options, languages, report, counts, facts, plan)
     for line in chain(_describe_overlap(options, sides), summary):
         data_lines(wrap(line))
+
+
+@contextmanager
+def _keep_old(config: Path) -> Iterator[Path | None]:
+    """Give the config that the block replaces a second name, unless the block raises.
+
+    Yield the second name; None if there is no config yet.
+    """
+    if not config.exists():
+        yield None
+        return
+    name = f"{config.name}.old"
+    old = config.with_name(name)
+    count = 2
+    while os.path.lexists(old):  # of an earlier --force
+        old = config.with_name(f"{name}-{count}")
+        count += 1
+    try:
+        # A link needs no disk space, and what replaces the config is another file.
+        os.link(config, old)
+    except OSError:  # a file system without hard links
+        shutil.copy2(config, old)
+    try:
+        yield old
+    except BaseException:
+        old.unlink()
+        raise
 
 
 def _choose_languages(options: InitOptions, report: CorpusReport) -> Languages:
@@ -182,7 +223,7 @@ def _find_problem(path: Path, options: InitOptions) -> str | None:
     if options.folder.exists() and kind_at(options.folder) != "corpus":
         return f"cannot be written, because {options.folder} is not from `mtkit init`"
     if os.path.lexists(path) and not options.force:
-        return "already exists (--force replaces it)"
+        return "already exists (--force keeps the old config as NAME.old)"
     return None
 
 
@@ -279,6 +320,9 @@ def _summary(
 ) -> Iterator[str]:
     """Say what was written, how long a run will take, and what to expect from it."""
     yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
+    is_renamed = options.run is None and options.run_folder != str(options.default_run)
+    if is_renamed:
+        yield f"run directory: {options.run_folder}, because {options.default_run} holds a run"
     yield f"wrote {options.folder}/: {plural(counts['train'], 'pair')} to train on"
     held_out = {part: counts[part] for part in ("valid", "test") if part not in options.existing}
     if held_out:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ class ComparedRun:
     name: str
     config: Config
     records: list[dict[str, Any]]
+    corpus: Mapping[str, str] = field(default_factory=dict)
+    """The numbers of pairs, and hashes of the training text, by their names in the report."""
     references: Sequence[str] = ()
     hypotheses: Sequence[str] = ()
 
@@ -50,6 +53,7 @@ def compare(runs: Sequence[Path], plot: Path | None = None) -> None:
     records = {run.name: run.records for run in opened}
     panels = list(learning_curves(records, ["valid"], X_AXES))
     data_lines(_compare_settings(opened))
+    data_lines(_compare_corpora(opened))
     for panel in panels:  # all runs on one scale
         data_lines(["", *draw_sparklines(panel)])
     data_lines(_compare_scores(opened))
@@ -60,7 +64,9 @@ def compare(runs: Sequence[Path], plot: Path | None = None) -> None:
 
 
 def _open(path: Path) -> ComparedRun:
-    run = ComparedRun(str(path), config_of(path), MetricsLog(path).read())
+    run = ComparedRun(
+        str(path), config_of(path), MetricsLog(path).read(), corpus=_describe_corpus(path)
+    )
     if kind_at(path / "test") is None:
         warn(f"{path} has no translated test set; set data.test and run `mtkit run`")
         return run
@@ -76,6 +82,26 @@ def _open(path: Path) -> ComparedRun:
         references=load_lines(test.file(REFERENCE_FILE)),
         hypotheses=load_lines(test.file(HYPOTHESES_FILE)),
     )
+
+
+def _describe_corpus(run: Path) -> dict[str, str]:
+    """Return the numbers of pairs in the batches of a run, and a short hash of their text."""
+    if kind_at(run / "batches") is None:
+        return {}
+    manifest = open_artifact(run / "batches", "batches").manifest
+    facts: dict[str, str] = {}
+    for part, title in (("train", "training"), ("valid", "validation")):
+        match manifest["report"].get(part):
+            case {"kept": int(kept), "pairs": int(pairs)}:
+                facts[f"{title} pairs"] = f"{kept:,} of {pairs:,}"
+        hashes = [
+            identity
+            for name, identity in sorted(manifest["inputs"].items())
+            if name.startswith(f"data.{part}")
+        ]
+        text = hashlib.sha256(" ".join(hashes).encode()).hexdigest()
+        facts[f"{title} text (sha256)"] = text[:8]
+    return facts
 
 
 def _compare_settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
@@ -100,6 +126,18 @@ def _compare_settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
     for names, texts in partial.items():
         yield ""
         yield from wrap(", ".join(texts), f"only in {names}: ")
+
+
+def _compare_corpora(runs: Sequence[ComparedRun]) -> Iterator[str]:
+    """Yield the numbers of pairs and the hashes of the text, if they differ."""
+    rows: list[list[str]] = []
+    for name in dict.fromkeys(name for run in runs for name in run.corpus):
+        values = [run.corpus.get(name, "-") for run in runs]
+        if len(set(values)) > 1:
+            rows.append([name, *values])
+    if rows:
+        yield ""
+        yield from table([*header(["corpora"], [run.name for run in runs]), *rows])
 
 
 def _compare_scores(runs: Sequence[ComparedRun]) -> Iterator[str]:

@@ -13,10 +13,9 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from mtkit.artifacts.manifest import Artifact, OtherFormatError, open_artifact
-from mtkit.artifacts.recipe import Change
 from mtkit.artifacts.replacement import remove
 from mtkit.artifacts.runs import INDEX, WEIGHTS, checkpoint_at, checkpoint_steps
-from mtkit.artifacts.stage import Stage, checkpoint_mismatch
+from mtkit.artifacts.stage import ChangedRunError, Stage
 from mtkit.artifacts.storage import read_json, write_json
 from mtkit.config.settings import TrainingSettings
 from mtkit.errors import UserError
@@ -26,8 +25,6 @@ from mtkit.training.state import TrainingProgress, TrainState, rank
 
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
 PROGRESS = TypeAdapter(TrainingProgress)
-LENGTH_KEYS = (("training", "steps"), ("training", "epochs"))
-"""The settings of the planned length, on which some learning rate schedules depend."""
 
 
 class DamagedCheckpointError(UserError):
@@ -135,21 +132,8 @@ class Checkpoints:
             raise DamagedCheckpointError(str(error)) from error
         change = self.stage.difference(checkpoint)
         if change is not None:
-            raise self._mismatch(path, change)
+            raise ChangedRunError(path, change)
         return checkpoint
-
-    def _mismatch(self, checkpoint: Path, change: Change) -> UserError:
-        """Return the error for a checkpoint with other settings; it says how to use its weights."""
-        if change.key not in LENGTH_KEYS:
-            return checkpoint_mismatch(checkpoint, change)
-        run = self.folder.parent
-        advice = f"to train from its weights, set training.init_from={run} in another run"
-        if not (run / "model").is_dir():
-            advice = (
-                f"to train from its weights, `mtkit finish {run}`, and set "
-                f"training.init_from={run} in another run"
-            )
-        return checkpoint_mismatch(checkpoint, change, advice=advice)
 
     def weights(self, step: int) -> dict[str, Tensor]:
         """Verify the checkpoint of `step`, and return its weights."""

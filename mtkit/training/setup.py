@@ -194,18 +194,31 @@ def check_origin(config: Config) -> Artifact | None:
     """
     if origin := find_origin(config):
         with blame_setting(INIT_FROM):
-            change = difference_in_meaning(config.model, read_model_config(origin).model)
-            if change is not None:
-                raise UserError(
-                    f"{origin.path} was trained with other settings ({change.describe()}), so its "
-                    f"weights would mean something else; set {dotted(change.key)} to "
-                    f"{flow(change.before)}"
-                )
-            tokenizer = Tokenizer.load(origin)
-            vocabs = tokenizer.source_vocab, tokenizer.target_vocab
-            model = build_without_weights(config.model, *vocabs)
-            read_weights(origin.file(WEIGHTS), dict(model.named_parameters()))
+            _check_weights(config, origin)
     return origin
+
+
+def fits_checkpoint(config: Config, checkpoint: Path) -> bool:
+    """Return whether a run of this config can start from the weights of a checkpoint."""
+    try:
+        _check_weights(config, open_artifact(checkpoint, "checkpoint"))
+    except UserError:
+        return False
+    return config.tokenizer.model is None
+
+
+def _check_weights(config: Config, weights: Artifact) -> None:
+    """Raise UserError unless the weights have the shapes and the meaning of the config's model."""
+    change = difference_in_meaning(config.model, read_model_config(weights).model)
+    if change is not None:
+        raise UserError(
+            f"{weights.path} was trained with other settings ({change.describe()}), so its "
+            f"weights would mean something else; set {dotted(change.key)} to {flow(change.before)}"
+        )
+    tokenizer = Tokenizer.load(weights)
+    vocabs = tokenizer.source_vocab, tokenizer.target_vocab
+    model = build_without_weights(config.model, *vocabs)
+    read_weights(weights.file(WEIGHTS), dict(model.named_parameters()))
 
 
 @contextmanager
@@ -235,9 +248,9 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
         # Processors of different kinds may draw or round random weights differently.
         group.copy_from_main(parameter.detach() for parameter in state.model.parameters())
         with group.fail_together():
-            _announce(config, state, group, checkpoint)
             stream = inputs.stream(state.model, group)
             total_steps = training.steps or (training.epochs or 0) * stream.steps_per_epoch()
+            _announce(config, state, group, checkpoint, total_steps)
             if group.is_main:
                 if checkpoint is not None:  # the run may have stopped before it removed old ones
                     checkpoints.prune(state.progress, training, total_steps)
@@ -260,14 +273,18 @@ def _check_processes(checkpoint: Artifact, count: int) -> None:
 
 
 def _announce(
-    config: Config, state: TrainState, group: ProcessGroup, checkpoint: Artifact | None
+    config: Config,
+    state: TrainState,
+    group: ProcessGroup,
+    checkpoint: Artifact | None,
+    total_steps: int,
 ) -> None:
     progress, device = state.progress, state.model.device
     parameters = sum(parameter.numel() for parameter in state.model.parameters())
     where = f"{group.size} processes on {device}" if group.size > 1 else f"{device}"
     say(f"train: {config.model.kind}, {parameters:,} parameters, {progress.precision} on {where}")
     if checkpoint is not None:
-        say(f"train: resuming after step {progress.step:,}")
+        say(f"train: resuming after step {progress.step:,} of {total_steps:,}")
         if (before := checkpoint.report.get("processes", 1)) != group.size:
             now = plural(group.size, "process")
             say(f"train: training with {now} instead of {before}, so rounding will differ")

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.stage import Stage
 from mtkit.config.schedules import ScheduleInputs
 from mtkit.config.settings import Config, TrainingSettings
 from mtkit.config.yaml import as_config
-from mtkit.errors import Interrupted, MtkitError
+from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
 from mtkit.prefetch import prefetch
 from mtkit.progress import progress as show_progress
@@ -66,11 +67,24 @@ def train(config: Config | str | Path) -> Artifact:
             start_processes(train, count, config)
             return stage.open()
         if group.is_main:
-            stage.explain_rebuild()
+            _explain_rebuild(stage)
         with open_run(inputs, group) as (run, state):
             _train_to_end(run, state)
             write_model(run, state, stage)
     return stage.open()
+
+
+def _explain_rebuild(stage: Stage) -> None:
+    """Say why a model that exists is not up to date; after `mtkit finish` it needs no rebuild."""
+    with suppress(UserError):  # there is no model, or it is damaged
+        change = stage.difference(stage.open())
+        if change is not None and change.key == ("ended",):
+            say(
+                f"train: `mtkit finish` made {stage.path} after step {change.before:,}; training "
+                "goes on, and replaces it at the end"
+            )
+            return
+    stage.explain_rebuild()
 
 
 def _train_to_end(run: TrainingRun, state: TrainState) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from commands import call
+from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config
+from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
 from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.train import train
@@ -105,3 +109,59 @@ def test_a_run_does_not_resume_from_checkpoints_of_other_settings(
     train(fresh("transformer", training={"steps": 2}))
     with pytest.raises(UserError, match=r"other settings \(model\.dropout was 0\.1, now 0\.5\)"):
         train(fresh("transformer", model={"dropout": 0.5}))
+
+
+def commands_in(text: str) -> list[str]:
+    """Return the commands of a message, which stand in backticks."""
+    return re.findall("`([^`]*)`", text)
+
+
+def refused(capsys: Capture, *options: str) -> list[str]:
+    """Return the commands that a refused `mtkit run` names."""
+    capsys.readouterr()
+    assert call("run", *options) == 2
+    return commands_in(capsys.readouterr().err)
+
+
+def follow(command: str) -> None:
+    """Run a command line of a message; `mv` and `mtkit` are all that may occur."""
+    for part in command.split(" && "):
+        program, *arguments = shlex.split(part)
+        if program == "mv":
+            Path(arguments[0]).rename(arguments[1])
+        else:
+            assert program == "mtkit" and call(*arguments) == 0
+
+
+@pytest.mark.parametrize("way", ["anew", "rename", "continue"])
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_each_way_on_that_a_refused_run_names_works(
+    way: str, is_interrupted: bool, fresh: Callable[..., Config], capsys: Capture
+) -> None:
+    config = fresh("transformer", training={"steps": 4})
+    config = config.model_copy(update={"run": "runs/my run"})
+    Path("mtkit.yaml").write_text(dump_config(config), "utf-8")
+    assert call("run") == 0
+    if is_interrupted:
+        shutil.rmtree("runs/my run/model")
+    anew, rename, go_on = refused(capsys, "--set", "training.steps=3", "--set", "seed=2")
+    follow({"anew": anew, "rename": rename, "continue": go_on}[way])
+    trained = Path("runs/my run" if way == "rename" else "runs/my run-2")
+    model = open_artifact(trained / "model", "model")
+    assert model.manifest["settings"]["seed"] == 2
+    assert ("init_from" in model.manifest["inputs"]) == (way == "continue")
+    assert Path("runs/my run-old/model").is_dir() == (way == "rename" and not is_interrupted)
+
+
+def test_weights_of_another_shape_are_not_offered_and_the_named_run_is_not_lost(
+    fresh: Callable[..., Config], capsys: Capture
+) -> None:
+    config = fresh("transformer", training={"steps": 4})
+    Path("a.yaml").write_text(dump_config(config), "utf-8")
+    options = ["-c", "a.yaml", "--run", "runs/one"]
+    assert call("run", *options) == 0
+    ways = refused(capsys, *options, "--set", "model.d_model=8")
+    assert ways == [
+        "mtkit run -c a.yaml --set model.d_model=8 --run runs/one-2",
+        "mv runs/one runs/one-old && mtkit run -c a.yaml --set model.d_model=8 --run runs/one",
+    ]

@@ -482,7 +482,7 @@ def test_info_finds_a_run_by_its_config(at_home: Path, capsys: Capture) -> None:
     assert outputs[0] == outputs[1]
 
 
-@pytest.mark.parametrize("stage", ["batches", "metrics.jsonl"])
+@pytest.mark.parametrize("stage", ["batches", "metrics.jsonl", "checkpoints"])
 def test_info_advises_to_continue_the_run_that_it_describes(
     stage: str, at_home: Path, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -494,7 +494,7 @@ def test_info_advises_to_continue_the_run_that_it_describes(
     assert call("info", str(run)) == 0
     advice = capsys.readouterr().out.rpartition("next ")[2]
     assert f"mtkit run -c {run / 'config.yaml'}" in " ".join(advice.split())
-    assert ("mtkit finish" in advice) == (stage == "metrics.jsonl")
+    assert ("mtkit finish" in advice) == (stage == "checkpoints")
 
 
 def test_translate_writes_n_best_lists_json_and_samples(at_home: Path, capsys: Capture) -> None:

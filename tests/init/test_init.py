@@ -253,8 +253,32 @@ def test_what_is_written_is_said_reproducible_and_disjoint(
     assert open_artifact(corpus / "mtkit-data", "corpus", verify=True).report["train"] > 300
     assert call("init", "a.en", "a.ko", "--minutes", "3", "--force") == 0
     again = everything(corpus)
+    assert again.pop(corpus / "mtkit.yaml.old") == first[corpus / "mtkit.yaml"]
     again[corpus / "mtkit.yaml"] = again[corpus / "mtkit.yaml"].replace(b" --force", b"")
     assert first == again
+
+
+def test_force_keeps_every_old_config(corpus: Path) -> None:
+    Path("mtkit.yaml").write_text("first")
+    for old in ("second", "third"):
+        assert call("init", "a.en", "a.ko", "--force") == 0
+        Path("mtkit.yaml").write_text(old)
+    olds = [Path(f"mtkit.yaml.{name}").read_text() for name in ("old", "old-2")]
+    assert olds == ["first", "second"]
+
+
+def test_a_config_names_a_run_directory_that_is_not_used(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = []
+    for _ in range(3):
+        assert call("init", "a.en", "a.ko", "--force") == 0
+        names.append(load_config("mtkit.yaml").run)
+        Path(names[-1]).mkdir(parents=True)
+    assert names == ["runs/mtkit", "runs/mtkit-2", "runs/mtkit-3"]
+    assert "runs/mtkit-3, because runs/mtkit holds a run" in capsys.readouterr().out
+    assert call("init", "a.en", "a.ko", "--force", "--run", "runs/mtkit") == 0
+    assert load_config("mtkit.yaml").run == "runs/mtkit"
 
 
 def test_a_stream_cannot_be_the_config(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:

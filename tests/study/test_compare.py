@@ -61,6 +61,21 @@ def test_only_settings_that_differ_are_shown(capsys: Capture) -> None:
     ]
 
 
+def test_runs_with_other_text_show_their_numbers_of_pairs(capsys: Capture) -> None:
+    runs = [write_run("a"), write_run("b")]
+    for run, pairs in zip(runs, (2719, 3219), strict=True):
+        inputs = {"data.train.source": f"text of {pairs}", "data.valid.source": "same"}
+        report = {"train": {"kept": 2000, "pairs": pairs}, "valid": {"kept": 9, "pairs": 9}}
+        with create(run / "batches", "batches", {}, inputs, report) as folder:
+            (folder / "report.json").write_bytes(b"{}")
+    compare(runs)
+    _, corpora = capsys.readouterr().out.split("\n\n")
+    rows = [re.split(" {2,}", line) for line in corpora.splitlines()]
+    assert rows[1] == ["training pairs", "2,000 of 2,719", "2,000 of 3,219"]
+    assert rows[2][0] == "training text (sha256)" and rows[2][1] != rows[2][2]
+    assert len(rows) == 3
+
+
 def test_a_setting_that_only_some_runs_have_is_listed_with_them(capsys: Capture) -> None:
     compare([write_run("a"), write_run("b", kind="seq2seq"), write_run("c")])
     table, *others = capsys.readouterr().out.split("\n\n")

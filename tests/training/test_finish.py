@@ -17,7 +17,8 @@ from pytest import MonkeyPatch
 from commands import call
 from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.artifacts.replacement import remove
-from mtkit.artifacts.runs import checkpoint_steps
+from mtkit.artifacts.runs import OWNER, checkpoint_steps, locked, save_config
+from mtkit.config.yaml import dump_config
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.models.folder import open_model
@@ -150,6 +151,60 @@ def test_info_shows_the_progress_of_an_unfinished_run(fresh: Fresh, capsys: Capt
     assert progress()[0] == "12"
 
 
+def described(capsys: Capture, *arguments: str) -> dict[str, str]:
+    """Return the facts of `mtkit info`, by name, each in one line."""
+    capsys.readouterr()
+    assert call("info", *arguments) == 0
+    facts: dict[str, str] = {}
+    name = ""
+    for line in capsys.readouterr().out.splitlines():
+        if line.startswith(" "):
+            facts[name] += f" {line.strip()}"
+        else:
+            name, text = line.split(maxsplit=1)
+            facts[name] = text
+    return facts
+
+
+def test_info_tells_the_states_of_a_run_apart_and_names_a_command_that_works(
+    fresh: Fresh, capsys: Capture
+) -> None:
+    config = fresh("transformer").model_copy(update={"run": "run"})
+    Path("mtkit.yaml").write_text(dump_config(config))
+    Path("run").rename("other")
+    for arguments in ([], ["mtkit.yaml"]):
+        facts = described(capsys, *arguments)
+        assert facts["state"] == "not trained yet" and facts["next"].startswith("mtkit run (")
+    Path("other").rename("run")
+    save_config(config)
+    facts = described(capsys, "run")
+    assert facts["state"] == "not trained yet"
+    assert facts["next"].startswith("mtkit run -c run/config.yaml (")
+
+    train_until(config, 7)
+    Path("run/metrics.jsonl").unlink()  # a short run has logged nothing
+    facts = described(capsys)
+    assert facts["state"] == "interrupted, step 7 of 12"
+    assert facts["next"].startswith("mtkit run -c run/config.yaml to resume, or mtkit finish run")
+    with locked(Path("run")):
+        facts = described(capsys)
+        assert facts["state"].startswith("running, step 7 of 12, by process ")
+        assert facts["next"].startswith("mtkit translate -m run < in.txt")
+    (Path("run") / OWNER).write_text("process 1, which was killed")
+    assert described(capsys)["state"].startswith("interrupted")
+
+    assert call("finish", "run") == 0
+    facts = described(capsys)
+    assert facts["state"] == "finished early, step 7 of 12, by `mtkit finish`"
+    assert "or mtkit run -c run/config.yaml to train to the end" in facts["next"]
+    assert call("run", "-c", "run/config.yaml") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    facts = described(capsys)
+    assert facts["state"] == "finished, step 12 of 12"
+    verdict, _, baseline = facts["verdict"].partition("; copying")
+    assert f"verdict: {verdict}" in said and f"baseline: copying{baseline}" in said
+
+
 def test_finish_gives_the_model_of_a_run_planned_to_end_there(fresh: Fresh) -> None:
     config = fresh("transformer", training={"validate_every": 2, "best_by": "loss"})
     train_until(config, 7)
@@ -174,7 +229,9 @@ def test_a_finished_run_can_resume_as_if_never_finished(fresh: Fresh, capsys: Ca
     assert {path: path.read_bytes() for path in Path("ended/checkpoints").rglob("*.*")} == before
     capsys.readouterr()
     train(ended)
-    assert "resuming after step 7" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert "after step 7; training goes on" in errors and "rebuilding" not in errors
+    assert "resuming after step 7 of 12" in errors
     models = [open_artifact(Path(name, "model"), "model") for name in ("whole", "ended")]
     assert models[0].identity == models[1].identity
     finish(ended)
