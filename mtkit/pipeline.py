@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import scores_recipe
-from mtkit.artifacts.runs import config_of, default_run
+from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, config_of, default_run
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import as_config
-from mtkit.corpus.read import hash_corpora, read_pairs
+from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.corpus.readable import check_all_readable
 from mtkit.decoding.api import load
+from mtkit.decoding.limits import limit_lengths, max_test_seconds
 from mtkit.errors import UserError
 from mtkit.progress import progress
 from mtkit.report import data_lines, say
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
 from mtkit.scoring.metrics import Score
 from mtkit.scoring.quality import QualityReport, score_test_set
-from mtkit.scoring.verdict import describe_quality, tabulate_quality
-from mtkit.tokenizer.codec import Tokenizer
+from mtkit.scoring.verdict import (
+    describe_baseline,
+    describe_quality,
+    describe_verdict,
+    tabulate_quality,
+)
 from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.finish import finish
 from mtkit.training.setup import check_origin
@@ -33,6 +41,24 @@ from mtkit.training.train import train
 
 MAX_SAMPLES = 3
 """Number of test sentences that are shown with their translations."""
+TEST_PORTIONS = 32
+"""The test set is translated in so many portions, of which each is spread over the set."""
+ALL_SOURCES, ALL_REFERENCES = "all.source.txt", "all.reference.txt"
+"""Files of RUN/test: all lines, if only a part of the test set was translated."""
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The start of a command."""
+
+    time: float
+    """Seconds of `time.monotonic`."""
+    has_checkpoint: bool
+    """Whether an earlier command has trained this run."""
+
+    @classmethod
+    def of(cls, config: Config) -> _Start:
+        return cls(time.monotonic(), bool(checkpoint_steps(Path(config.run) / CHECKPOINTS)))
 
 
 def run(config: Config | str | Path) -> dict[str, Score]:
@@ -44,13 +70,13 @@ def run(config: Config | str | Path) -> dict[str, Score]:
     """
     config = as_config(config)
     model = _run_stages(config)
-    report = _test(config, model)
-    return {} if report is None else dict(report.scores)
+    test = _test(config, model)
+    return {} if test is None else dict(_open_report(test).scores)
 
 
 def run_and_print(config: Config) -> None:
     """Run every stage that is not up to date, and write the scores to stdout."""
-    started = time.monotonic()
+    started = _Start.of(config)
     model = _run_stages(config)
     _test_and_print(config, model, started)
 
@@ -60,12 +86,12 @@ def finish_and_print(run: Path | None = None) -> None:
 
     The default is `default_run`, whatever $MTKIT_MODEL names. Raises what the stages raise.
     """
-    started = time.monotonic()
     folder = run or default_run()
     config = config_of(folder)
     was_moved = not (Path(config.run).exists() and folder.samefile(config.run))
     if was_moved:
         config = config.model_copy(update={"run": str(folder)})
+    started = _Start.of(config)
     check_all_readable(config.data, "test")
     model = finish(config)
     _test_and_print(config, model, started)
@@ -80,63 +106,113 @@ def _run_stages(config: Config) -> Artifact:
     return train(config)
 
 
-def _test_and_print(config: Config, model: Artifact, started: float) -> None:
-    """Write the scores to stdout; say what they mean, how long the run took, and what is next.
-
-    `started`: when the command started, in seconds of `time.monotonic`.
-    """
+def _test_and_print(config: Config, model: Artifact, started: _Start) -> None:
+    """Write the scores to stdout; say how long the run took, what is next, and what it is worth."""
     run = model.path.parent
-    report = _test(config, model)
-    if report is not None:
+    test = _test(config, model)
+    if test is not None:
+        report = _open_report(test)
         data_lines(tabulate_quality(report))
-        say("\n".join(describe_quality(report)))
-        files = f"{run}/test/{REFERENCE_FILE} {run}/test/{HYPOTHESES_FILE}"
-        say(f"to see the worst: mtkit score -r {files} --worst 5")
-    total = timedelta(seconds=round(time.monotonic() - started))
+        _name_score_commands(run, test)
+    total = timedelta(seconds=round(time.monotonic() - started.time))
     training = timedelta(seconds=round(model.report["training_seconds"]))
-    say(f"done in {total} (training, with earlier runs: {training}): {model.path}")
+    with_others = ", with all interrupted commands" if started.has_checkpoint else ""
+    say(f"done in {total} (training{with_others}: {training}): {model.path}")
     say(f"to translate: echo 'a sentence' | mtkit translate -m {run}")
+    if test is not None:
+        _show_samples(test)
+        say("\n".join(describe_quality(report)))
 
 
-def _test(config: Config, model: Artifact) -> QualityReport | None:
-    """Translate and score the test set, in RUN/test, and show some of its lines.
+def _name_score_commands(run: Path, test: Artifact) -> None:
+    """Say which command shows signatures and the worst lines, and which scores all lines."""
+    folder = run / "test"
+    files = ["-r", f"{folder / REFERENCE_FILE}", f"{folder / HYPOTHESES_FILE}"]
+    command = ["mtkit", "score", *files, "--source", f"{folder / SOURCE_FILE}", "--worst", "5"]
+    say(f"signatures, and the worst lines: {shlex.join(command)}")
+    lines = test.report.get("lines")
+    all_lines = test.report.get("all_lines")
+    if lines != all_lines:
+        translate = ["mtkit", "translate", "-m", f"{run}", f"{folder / ALL_SOURCES}"]
+        score = ["mtkit", "score", "-r", f"{folder / ALL_REFERENCES}", "all.txt"]
+        say(
+            f"scored {lines:,} of {all_lines:,} lines, spread over the test set, because "
+            f"translating all would take too long; to score all: "
+            f"`{shlex.join([*translate, '-o', 'all.txt'])} && {shlex.join(score)}`"
+        )
 
-    Without a test set, return None.
-    """
+
+def _open_report(test: Artifact) -> QualityReport:
+    """Return the report on a test set; UserError if it is damaged."""
+    try:
+        return QualityReport.from_record(test.report)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{test.path} is damaged ({error!r}); delete it") from None
+
+
+def _test(config: Config, model: Artifact) -> Artifact | None:
+    """Translate and score the test set, in RUN/test. Without a test set, return None."""
     corpus = config.data.test
     if corpus is None:
         return None
     inputs = {"model": model.identity} | hash_corpora(corpus, "data.test")
     stage = Stage("test", Path(config.run) / "test", scores_recipe(config), inputs)
-    test = stage.ensure(config, lambda draft: _translate_and_score(draft, config, corpus, model))
-    try:
-        report = QualityReport.from_record(test.report)
-        _show_samples(test)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{test.path} is damaged ({error!r}); delete it") from None
-    return report
+    return stage.ensure(config, lambda draft: _translate_and_score(draft, config, corpus, model))
 
 
 def _translate_and_score(draft: Draft, config: Config, corpus: Corpus, model: Artifact) -> None:
     """Fill RUN/test: the lines of the test set, their translations, and the report on them."""
     pairs = list(read_pairs(corpus))
+    hypotheses = _translate(pairs, config, model)
+    scored = [pairs[row] for row in sorted(hypotheses)]
+    texts = [hypotheses[row] for row in sorted(hypotheses)]
+    _write_lines(draft.folder / SOURCE_FILE, [pair.source for pair in scored])
+    _write_lines(draft.folder / REFERENCE_FILE, [pair.target for pair in scored])
+    _write_lines(draft.folder / HYPOTHESES_FILE, texts)
+    if len(scored) < len(pairs):
+        _write_lines(draft.folder / ALL_SOURCES, [pair.source for pair in pairs])
+        _write_lines(draft.folder / ALL_REFERENCES, [pair.target for pair in pairs])
+    report = score_test_set(config, scored, texts)
+    draft.report.update(report.record())
+    draft.report.update(
+        {
+            "lines": len(scored),
+            "all_lines": len(pairs),
+            "verdict": describe_verdict(report),
+            "baseline": describe_baseline(report),
+        }
+    )
+
+
+def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[int, str]:
+    """Translate the test set, or as many lines as there is time for; return them by row.
+
+    A part of the lines is spread over the set.
+    """
+    translator = load(model.path, config.training.device)
     sources = [pair.source for pair in pairs]
     references = [pair.target for pair in pairs]
-    hypotheses = _translate(sources, config, model)
-    _write_lines(draft.folder / SOURCE_FILE, sources)
-    _write_lines(draft.folder / REFERENCE_FILE, references)
-    _write_lines(draft.folder / HYPOTHESES_FILE, hypotheses)
-    report = score_test_set(config, pairs, hypotheses, Tokenizer.load(model))
-    draft.report.update(report.record())
-
-
-def _translate(sources: Sequence[str], config: Config, model: Artifact) -> list[str]:
-    translator = load(model.path, config.training.device)
-    hypotheses: list[str] = []
-    with progress("translating the test set", len(sources), "lines") as shown:
-        for translations in translator.stream(sources):
-            shown.advance(len(translations))
-            hypotheses += [translation.text for translation in translations]
+    groups = limit_lengths(sources, references, translator.tokenizer, translator.request)
+    max_seconds = max_test_seconds(float(model.report["training_seconds"]))
+    hypotheses: dict[int, str] = {}
+    with closing(translator), progress("translating the test set", len(pairs), "lines") as shown:
+        translator.translate(sources[:1])  # the first call prepares the engine
+        started = time.monotonic()
+        done = 0
+        size = 1
+        while size > 0:
+            chosen = range(done, done + size)
+            for group in groups:
+                rows = [row for row in group.rows if row % TEST_PORTIONS in chosen]
+                lines = [sources[row] for row in rows]
+                for translations in translator.stream(lines, group.request):
+                    shown.advance(len(translations))
+                    for translation in translations:
+                        hypotheses[rows.pop(0)] = translation.text
+            done += size
+            seconds = time.monotonic() - started
+            affordable = int((max_seconds - seconds) * done / max(seconds, 1e-6))
+            size = min(2 * size, TEST_PORTIONS - done, affordable)
     return hypotheses
 
 

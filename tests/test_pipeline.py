@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 import mtkit
+import mtkit.pipeline
 from commands import call
 from mtkit.artifacts.runs import SETTINGS_HEADER
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
+from steps import train_until
 from tasks import tiny_config, write_reversal_task
 
 LEARN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -71,9 +73,52 @@ def test_run_and_score_print_the_same_figures_and_run_ends_with_a_verdict(
     assert call("score", "-r", str(folder / "reference.txt"), str(folder / "hypotheses.txt")) == 0
     second = figures(capsys.readouterr().out)
     assert first == {name: second[name] for name in first} and len(first) >= 3
-    last = [line.partition(":")[0] for line in said.err.splitlines()[-6:]]
-    assert last[:4] == ["test", "verdict", "baseline", "to see the worst"]
-    assert last[4].startswith("done in 0") and last[5] == "to translate"
+    assert "nrefs" not in said.out  # `mtkit score` prints the signatures
+    lines = said.err.splitlines()
+    last = [line.partition(":")[0] for line in lines[-3:]]
+    assert last == ["test", "verdict", "baseline"]
+    (done,) = [line for line in lines if line.startswith("done in ")]
+    assert "interrupted" not in done
+    (named,) = [line for line in lines if line.startswith("signatures, and the worst lines: ")]
+    assert call(*named.partition(": mtkit ")[2].split()) == 0
+    shown = capsys.readouterr().out
+    assert "nrefs" in shown and "\n  source      " in shown
+
+
+def test_a_run_that_was_interrupted_says_so_at_its_end(
+    fresh: Callable[..., Config], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = fresh("transformer")
+    train_until(config, 7)
+    Path("mtkit.yaml").write_text(dump_config(config), "utf-8")
+    assert call("run") == 0
+    assert "(training, with all interrupted commands: 0:" in capsys.readouterr().err
+
+
+def test_a_test_set_that_takes_too_long_is_scored_in_part_and_the_rest_can_be_scored(
+    fresh: Callable[..., Config],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("mtkit.pipeline.max_test_seconds", lambda seconds: 0.0)
+    config = fresh("transformer", training={"steps": 2})
+    assert isinstance(config.data.test, TextCorpus)
+    for side in ("source", "target"):
+        path = Path(getattr(config.data.test, side))
+        Path(f"long.{side}").write_text(path.read_text("utf-8") * 4, "utf-8")
+    test = TextCorpus(source="long.source", target="long.target")
+    data = config.data.model_copy(update={"test": test})
+    config = config.model_copy(update={"run": "run", "data": data})
+    Path("mtkit.yaml").write_text(dump_config(config), "utf-8")
+    assert call("run") == 0
+    all_lines = Path("long.source").read_text("utf-8").splitlines()
+    scored = Path("run/test/source.txt").read_text("utf-8").splitlines()
+    assert scored == all_lines[:: mtkit.pipeline.TEST_PORTIONS]
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("scored ")]
+    assert line.startswith(f"scored {len(scored)} of {len(all_lines)} lines, spread over the test")
+    for command in line.partition("`")[2].rstrip("`").split(" && "):
+        assert call(*command.split()[1:]) == 0
+    assert len(Path("all.txt").read_text("utf-8").splitlines()) == len(all_lines)
 
 
 def figures(out: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import compute_statistics
 from mtkit.errors import UserError
 from mtkit.progress import progress
-from mtkit.report import plural, say
+from mtkit.report import fitted, plural, say
 from mtkit.tokenizer.codec import Tokenizer
 
 EXAMPLES_PER_REASON, PRINTED_EXAMPLES = 5, 2
@@ -206,7 +206,9 @@ def _say_counts(name: str, counts: _Counts) -> None:
     for reason, dropped in counts.dropped.items():
         say(f"  dropped {plural(dropped.count, 'pair')} ({reason}), such as")
         for example in dropped.examples[:PRINTED_EXAMPLES]:
-            say(f"    {example['where']}  {example['source']!r} | {example['target']!r}")
+            say(f"    {example['where']}")
+            say(fitted(f"      source  {example['source']}"))
+            say(fitted(f"      target  {example['target']}"))
 
 
 def _write_store(

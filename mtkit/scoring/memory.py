@@ -1,25 +1,69 @@
 """A translation memory: the baseline that copies the target of the most similar training source.
 
-A model that is no better than this baseline does no more than a look-up in the training data.
+A model that is no better than this baseline does no more than a look-up in the training data. The
+baseline does not depend on the vocabulary of the model: it compares words, or characters if the
+sources are written without spaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from mtkit.batching.plan import Rows
-from mtkit.batching.store import Store
+from mtkit.corpus.read import Pair
+from mtkit.corpus.rules import normalised
 from mtkit.progress import progress
-from mtkit.tokenizer.codec import Tokenizer
+from mtkit.scoring.writing import Writing
 
 BLOCK_SENTENCES, BLOCK_PAIRS = 1024, 4096
 """Numbers of sentences and training pairs that are compared at once, to limit memory."""
+MAX_COMPARISONS = 250_000_000
+"""Most comparisons of a sentence with a training source; they take about half a minute."""
+MIN_SAMPLED, MAX_SAMPLED = 10_000, 250_000
+"""Fewest and most training pairs that are compared, if there are more."""
+
+
+@dataclass
+class SpreadSample:
+    """A sample of the pairs of a corpus at equal distances, whose size need not be known."""
+
+    size: int
+    """Largest number of pairs."""
+    pairs: list[Pair] = field(default_factory=list)
+    seen: int = 0
+    """Number of pairs without blank sides."""
+    _distance: int = 1
+
+    @classmethod
+    def for_sentences(cls, count: int) -> SpreadSample:
+        """Return an empty sample that can be compared with so many sentences in bounded time."""
+        size = MAX_COMPARISONS // max(1, count)
+        return cls(min(MAX_SAMPLED, max(MIN_SAMPLED, size)))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the sample has all pairs."""
+        return len(self.pairs) == self.seen
+
+    def draw_from(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """Yield all pairs, and meanwhile draw the sample."""
+        for pair in pairs:
+            yield pair
+            if pair.blank:
+                continue
+            if self.seen % self._distance == 0:
+                if len(self.pairs) == self.size:
+                    # Keep every second pair, so that the distances stay equal.
+                    self.pairs = self.pairs[::2]
+                    self._distance *= 2
+                if self.seen % self._distance == 0:
+                    self.pairs.append(pair)
+            self.seen += 1
 
 
 @dataclass(frozen=True)
@@ -32,70 +76,93 @@ class MemoryTranslations:
     """How similar that training source is, from 0 to 1."""
 
 
-def translate_by_memory(
-    sources: list[str], store: Store, tokenizer: Tokenizer
-) -> MemoryTranslations:
+@dataclass(frozen=True)
+class _Terms:
+    """The words, or characters, of sentences: distinct in each sentence, and numbered."""
+
+    ids: np.ndarray
+    """The terms of all sentences, one after another."""
+    starts: np.ndarray
+    """For each sentence, the place of its first term."""
+
+    def block(self, start: int, end: int) -> tuple[Tensor, Tensor]:
+        """Return the terms of the sentences from `start` to `end`, and their starts."""
+        bounds = np.append(self.starts, len(self.ids))[start : end + 1]
+        first, last = bounds[0], bounds[-1]
+        return torch.from_numpy(self.ids[first:last]), torch.from_numpy(bounds[:-1] - first)
+
+
+def translate_by_memory(sources: Sequence[str], training: Sequence[Pair]) -> MemoryTranslations:
     """Find the training source that is most similar to each source, and copy its target.
 
-    The similarity is the Dice coefficient of the sets of subwords. Each subword has a weight: the
-    negative logarithm of its relative frequency in the training sources.
+    The similarity is the Dice coefficient of the sets of terms, which are words or characters. Each
+    term has a weight: the negative logarithm of its relative frequency in the training sources.
     """
-    blocks = _divide(len(store))
-    weights = _weigh_subwords(store, blocks, tokenizer.source_vocab)
+    has_words = Writing.of(None, sources).has_words
+    numbers: dict[str, int] = {}
+    searched = _number_terms(sources, numbers, has_words=has_words)
+    searched_terms = len(numbers)
+    trained = _number_terms([pair.source for pair in training], numbers, has_words=has_words)
+    weights = _weigh_terms(trained, len(numbers))
+
     best_rows = np.zeros(len(sources), np.int64)
     similarity = np.zeros(len(sources), np.float32)
     starts = range(0, len(sources), BLOCK_SENTENCES)
-    with progress("searching the training data", len(starts) * len(store), "pairs") as bar:
+    with progress("searching the training data", len(starts) * len(training), "pairs") as bar:
         for start in starts:
-            chosen = slice(start, start + BLOCK_SENTENCES)
-            table = _weight_table(tokenizer.encode_source(sources[chosen]), weights)
-            for rows in blocks:
-                best, places = _similarity(store, rows, weights, table).max(dim=0)
+            chosen = slice(start, min(start + BLOCK_SENTENCES, len(sources)))
+            table = _weight_table(searched, chosen, weights[:searched_terms])
+            for first in range(0, len(training), BLOCK_PAIRS):
+                last = min(first + BLOCK_PAIRS, len(training))
+                best, places = _similarity(trained.block(first, last), weights, table).max(dim=0)
                 is_better = best.numpy() > similarity[chosen]
-                best_rows[chosen][is_better] = rows[places.numpy()[is_better]]
+                best_rows[chosen][is_better] = first + places.numpy()[is_better]
                 similarity[chosen] = np.maximum(similarity[chosen], best.numpy())
-                bar.advance(len(rows))
-    tokens, lengths = store.side(best_rows, target=True)
-    ends = lengths.cumsum()[:-1]
-    targets = [ids.tolist() for ids in np.split(tokens, ends)]
-    return MemoryTranslations(tokenizer.decode(targets), similarity.tolist())
+                bar.advance(last - first)
+    targets = (
+        [training[row].target for row in best_rows.tolist()] if training else [""] * len(sources)
+    )
+    return MemoryTranslations(targets, similarity.tolist())
 
 
-def _divide(pairs: int) -> list[Rows]:
-    """Return the rows of a store, block by block."""
-    rows = np.arange(pairs)
-    return [rows[start : start + BLOCK_PAIRS] for start in range(0, pairs, BLOCK_PAIRS)]
+def _number_terms(texts: Iterable[str], numbers: dict[str, int], *, has_words: bool) -> _Terms:
+    """Return the distinct terms of each text; `numbers` gets the terms that it lacks."""
+    ids: list[int] = []
+    starts: list[int] = []
+    for text in texts:
+        words = normalised(text).split()
+        terms = words if has_words else "".join(words)
+        starts.append(len(ids))
+        ids += sorted({numbers.setdefault(term, len(numbers)) for term in terms})
+    return _Terms(np.array(ids, np.int64), np.array(starts, np.int64))
 
 
-def _weigh_subwords(store: Store, blocks: Sequence[Rows], vocabulary: int) -> Tensor:
-    """Return the weight of each subword by its id, (V,)."""
-    # Start from 1, so that a subword that training lacks has a weight.
-    counts = np.ones(vocabulary)
-    for rows in blocks:
-        ids, _ = store.side(rows, target=False)
-        counts += np.bincount(ids, minlength=vocabulary)
+def _weigh_terms(trained: _Terms, count: int) -> Tensor:
+    """Return the weight of each term by its number, (V,)."""
+    # Start from 1, so that a term that training lacks has a weight.
+    counts = 1.0 + np.bincount(trained.ids, minlength=count)
     return torch.from_numpy(-np.log(counts / counts.sum())).float()
 
 
-def _weight_table(sentences: Sequence[Sequence[int]], weights: Tensor) -> Tensor:
-    """Return the weight of each subword in each sentence; 0 if the sentence lacks it. (V, B)."""
-    table = weights.new_zeros(len(weights), len(sentences))
-    for column, ids in enumerate(sentences):
-        table[ids, column] = weights[ids]
+def _weight_table(searched: _Terms, chosen: slice, weights: Tensor) -> Tensor:
+    """Return the weight of each term in each sentence; 0 if the sentence lacks it. (V + 1, B).
+
+    V counts the terms of all searched sentences; the last row stands for all other terms.
+    """
+    ids, starts = searched.block(chosen.start, chosen.stop)
+    lengths = torch.diff(torch.cat([starts, torch.tensor([len(ids)])]))
+    columns = torch.repeat_interleave(torch.arange(len(starts)), lengths)
+    table = weights.new_zeros(len(weights) + 1, len(starts))
+    table[ids, columns] = weights[ids]
     return table
 
 
-def _similarity(store: Store, rows: Rows, weights: Tensor, table: Tensor) -> Tensor:
-    """Return the similarity of the sources of `rows` to the sentences of `table`, (k, B)."""
-    ids, lengths = store.side(rows, target=False)
-    # Count a subword once per sentence: number the combinations of pair and id, and drop doubles.
-    pair_of_id = np.repeat(np.arange(len(rows)), lengths)
-    combinations = np.unique(pair_of_id * len(weights) + ids)
-    pairs, distinct_ids = np.divmod(combinations, len(weights))
-    starts = torch.from_numpy(np.searchsorted(pairs, np.arange(len(rows))))
-    subwords = torch.from_numpy(distinct_ids)
-    common = embedding_bag(subwords, table, starts, mode="sum")
-    pair_weight = embedding_bag(subwords, weights[:, None], starts, mode="sum")
+def _similarity(block: tuple[Tensor, Tensor], weights: Tensor, table: Tensor) -> Tensor:
+    """Return the similarity of the sources of a block to the sentences of `table`, (k, B)."""
+    ids, starts = block
+    other_terms = len(table) - 1
+    common = embedding_bag(ids.clamp(max=other_terms), table, starts, mode="sum")
+    pair_weight = embedding_bag(ids, weights[:, None], starts, mode="sum")
     total = pair_weight + table.sum(dim=0)
     # Two empty sentences have nothing in common: 0, not 0/0.
     return 2 * common / total.clamp(min=1e-9)

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from mtkit.batching.build import open_batches
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.errors import UserError
 from mtkit.report import warn
-from mtkit.scoring.memory import MemoryTranslations, translate_by_memory
+from mtkit.scoring.memory import MemoryTranslations, SpreadSample, translate_by_memory
 from mtkit.scoring.metrics import METRICS, MIN_RESAMPLED, Score, score_rows
 from mtkit.scoring.overlap import find_overlap
 from mtkit.scoring.score import score_systems
 from mtkit.scoring.writing import Writing
-from mtkit.tokenizer.codec import Tokenizer
 
 MIN_SIMILARITY = 0.5
 """Lines are unlike the training data if their nearest training source is less similar than this."""
@@ -52,6 +49,8 @@ class QualityReport:
     """How much of the test set occurs in the training data, in words; None if unknown."""
     parts: Mapping[str, PartScores] = field(default_factory=dict)
     """The scores of some lines, as in `score_parts`; empty if the overlap is unknown."""
+    sampled_pairs: int | None = None
+    """Number of training pairs that the translation memory knows; None: all."""
 
     def record(self) -> dict[str, Any]:
         """Return the report as JSON."""
@@ -59,6 +58,7 @@ class QualityReport:
         if self.overlap is not None:
             record["overlap"] = self.overlap
             record["parts"] = {name: part.record() for name, part in self.parts.items()}
+            record["sampled_pairs"] = self.sampled_pairs
         return record
 
     @classmethod
@@ -73,6 +73,7 @@ class QualityReport:
             scores=_restore_scores(record),
             overlap=record.get("overlap") or record.get("exposure"),  # the name in 0.1.0
             parts={name: PartScores.from_record(part) for name, part in parts.items()},
+            sampled_pairs=record.get("sampled_pairs"),
         )
 
 
@@ -86,33 +87,36 @@ def _restore_scores(record: Mapping[str, Any]) -> dict[str, Score]:
 
 
 def score_test_set(
-    config: Config, pairs: Sequence[Pair], hypotheses: Sequence[str], tokenizer: Tokenizer
+    config: Config, pairs: Sequence[Pair], hypotheses: Sequence[str]
 ) -> QualityReport:
     """Score the hypotheses of a run's test set, and compare the test set with the training data.
 
-    If the training text is gone, only score, and warn.
-
-    Raises:
-        UserError: the batches of the run cannot be opened.
+    The training text is read once. Of a large one, the translation memory knows a sample. If the
+    training text is gone, only score, and warn.
     """
     sources = [pair.source for pair in pairs]
     references = [pair.target for pair in pairs]
     writing = Writing.of(config.data.target_language, references)
     (system,) = score_systems({"": hypotheses}, [references], writing)
+    sample = SpreadSample.for_sentences(len(sources))
     try:
-        overlap = find_overlap(pairs, read_pairs(config.data.train))
+        overlap = find_overlap(pairs, sample.draw_from(read_pairs(config.data.train)))
     except UserError as error:  # `mtkit finish` does not need the training text
         warn(f"{error}; the test set is not compared with the training data")
         return QualityReport(system.scores)
-    batches = open_batches(Path(config.run) / "batches")
     parts = score_parts(
         hypotheses,
         references,
-        memory=translate_by_memory(sources, batches.train, tokenizer),
+        memory=translate_by_memory(sources, sample.pairs),
         overlaps=overlap.pairs,
         writing=writing,
     )
-    return QualityReport(system.scores, str(overlap), parts)
+    sampled_pairs = None
+    if not sample.is_complete:
+        sampled_pairs = len(sample.pairs)
+        # A sample does not tell that a line is unlike all training sources.
+        parts.pop("far", None)
+    return QualityReport(system.scores, str(overlap), parts, sampled_pairs)
 
 
 def score_parts(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mtkit.report import table
-from mtkit.scoring.metrics import MAIN_METRICS
-from mtkit.scoring.quality import PartScores, QualityReport
+from mtkit.scoring.metrics import MAIN_METRICS, Score
+from mtkit.scoring.quality import QualityReport
 
 PART_NAMES = {
     "far": "lines unlike any training source",
@@ -28,15 +28,11 @@ QUALITY_LEVELS = {
 
 
 def tabulate_quality(report: QualityReport) -> Iterator[str]:
-    """Yield the scores, their signatures, and the scores of the parts."""
-    scores = report.scores.values()
+    """Yield the scores, and the scores of the parts."""
     rows = [["", "score [95 % interval]"]]
-    for score in scores:
+    for score in report.scores.values():
         rows.append([score.name, str(score)])
     yield from table(rows, left=2)
-    yield ""
-    for score in scores:
-        yield f"{score.name}  {score.signature}"
     if report.parts:
         yield ""
         yield from _tabulate_parts(report)
@@ -59,41 +55,61 @@ def _tabulate_parts(report: QualityReport) -> Iterator[str]:
 
 
 def describe_quality(report: QualityReport) -> Iterator[str]:
-    """Say how much of the test set occurs in the training data, and what the scores mean.
-
-    The verdict is on lines that training has not seen, if there are enough.
-    """
+    """Say how much of the test set occurs in the training data, and what the scores mean."""
     if report.overlap:
         yield f"test: {report.overlap}"
-    unseen = report.parts.get("unseen")
-    judged = report.scores if unseen is None else unseen.scores
-    key = "bleu" if "bleu" in judged else "chrf"
-    score = judged[key]
-    all_are_seen = unseen is None and "seen" in report.parts
+    yield f"verdict: {describe_verdict(report)}"
+    baseline = describe_baseline(report)
+    if baseline is not None:
+        yield f"baseline: {baseline}"
 
+
+def describe_verdict(report: QualityReport) -> str:
+    """Say what the score means on lines that training has not seen; if few are left, on all."""
+    score = _judged_score(report)
+    unseen = report.parts.get("unseen")
+    all_are_seen = unseen is None and "seen" in report.parts
     text = f"{score.name} {score.value:.2f} of 100"
     if unseen is not None:
         text += f" on {PART_NAMES['unseen']}"
     elif all_are_seen:
         text += ", which says nothing about other text: training has seen nearly every line"
-    has_levels = key == "bleu" and score.counts_words
+    has_levels = _judged_key(report) == "bleu" and score.counts_words
     if has_levels and not all_are_seen:
         text = f"{_name_level(score.value)} (for text like the test set): {text}"
-    yield f"verdict: {text}"
+    return text
 
+
+def describe_baseline(report: QualityReport) -> str | None:
+    """Compare the score with that of the translation memory; return None if that is unknown."""
     memory = report.parts.get("memory")
-    if memory is not None:
-        yield f"baseline: {_describe_baseline(memory, key, score.value)}"
+    if memory is None:
+        return None
+    key = _judged_key(report)
+    baseline = memory.scores[key].value
+    sample = ""
+    if report.sampled_pairs is not None:
+        sample = f" (of {report.sampled_pairs:,}, drawn from all)"
+    text = f"copying the target of the most similar training source{sample} gives {baseline:.2f}"
+    if baseline >= _judged_score(report).value:
+        text += ", so the model is no better; train longer, or on more pairs"
+    return text
+
+
+def _judged_scores(report: QualityReport) -> Mapping[str, Score]:
+    """Return the scores of unseen lines, if there are enough of them."""
+    unseen = report.parts.get("unseen")
+    return report.scores if unseen is None else unseen.scores
+
+
+def _judged_key(report: QualityReport) -> str:
+    """Return the metric of the verdict: BLEU, unless the lines are too short for it."""
+    return "bleu" if "bleu" in _judged_scores(report) else "chrf"
+
+
+def _judged_score(report: QualityReport) -> Score:
+    return _judged_scores(report)[_judged_key(report)]
 
 
 def _name_level(bleu: float) -> str:
     return next(level for limit, level in QUALITY_LEVELS.items() if bleu < limit)
-
-
-def _describe_baseline(memory: PartScores, key: str, value: float) -> str:
-    """Compare the score `value` of the model with that of the translation memory."""
-    baseline = memory.scores[key].value
-    text = f"copying the target of the most similar training source gives {baseline:.2f}"
-    if baseline >= value:
-        text += ", so the model is no better; train longer, or on more pairs"
-    return text

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import wait
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import TypeVar
 
 import torch
 
@@ -15,6 +16,7 @@ from mtkit.batching.plan import plan_epoch
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.limits import LimitedLines, limit_lengths
 from mtkit.errors import MtkitError
 from mtkit.report import fitted, say
 from mtkit.scoring.metrics import MAIN_METRICS, get_signatures, score
@@ -27,11 +29,15 @@ from mtkit.training.setup import RunInputs, TrainingRun
 from mtkit.training.state import TrainState, Validation
 
 SHOWN_TRANSLATIONS = 2
-"""Number of translations that are shown at each validation."""
+"""Number of translations that are shown at some validations."""
 POLL_SECONDS = 0.1
 """How often to look for stop signals while sentences are translated."""
 NO_SIGNALS = StopSignals()
 """Signals of which none is received."""
+
+
+_Item = TypeVar("_Item")
+"""The result for a batch or a line, which is JSON."""
 
 
 class StoppedValidation(MtkitError):  # noqa: N818 - not an error
@@ -58,11 +64,11 @@ def validate(run: TrainingRun, state: TrainState, stop: StopSignals = NO_SIGNALS
 
 def validation_signatures(inputs: RunInputs) -> dict[str, str]:
     """Return the sacreBLEU signatures of BLEU and chrF in a run's validations."""
-    references = inputs.data.valid_target[: inputs.config.training.validation_sentences]
+    references = _scored_lines(inputs, inputs.data.valid_target)
     return get_signatures(inputs.config.data.target_language, references)
 
 
-def _gather(group: ProcessGroup, part: list[Any] | None) -> list[list[Any]]:
+def _gather(group: ProcessGroup, part: list[_Item] | None) -> list[list[_Item]]:
     """Return the parts of all processes; None is the part of a process that was stopped."""
     parts = group.gather(part)
     if None in parts:
@@ -85,53 +91,74 @@ def _loss(run: TrainingRun, state: TrainState, stop: StopSignals) -> float:
             loss = loss_of(batch)
         losses.append((loss.nll.item(), batch.target_tokens))
     parts = _gather(group, None if stop.received else losses)
-    batches: list[tuple[float, int]] = list(chain.from_iterable(parts))
+    batches = list(chain.from_iterable(parts))
     # An exact sum does not depend on how the batches are divided among the processes.
     total = math.fsum(nll for nll, _ in batches)
     return total / sum(tokens for _, tokens in batches)
 
 
+def _scored_lines(inputs: RunInputs, lines: Sequence[str]) -> list[str]:
+    """Return the lines of the validation set that are translated, spread over the whole set.
+
+    A set may be sorted, so that its beginning would be of one length, topic or source.
+    """
+    count = min(len(lines), inputs.config.training.validation_sentences)
+    return [lines[place * len(lines) // count] for place in range(count)]
+
+
 def _scores(run: TrainingRun, state: TrainState, stop: StopSignals) -> tuple[float | None, float]:
-    """Return BLEU and chrF of greedy translations, cut at twice the length of the longest pair.
+    """Return BLEU and chrF of greedy translations, which are cut as in `limit_lengths`.
 
     BLEU is None if most references are too short for it.
     """
-    inputs, training, decoding = run.inputs, run.config.training, run.config.decoding
-    sources = inputs.data.valid_source[: training.validation_sentences]
-    references = inputs.data.valid_target[: training.validation_sentences]
-    # A model that has learned little would write up to the longest length for every sentence.
-    max_length = min(decoding.max_length, 2 * int(inputs.data.valid.lengths.max()))
-    changes = {
-        "beam": 1,
-        "max_length": max_length,
-        "min_length": min(decoding.min_length, max_length),
-    }
-    request = Request(decoding.model_copy(update=changes))
+    inputs, decoding = run.inputs, run.config.decoding
+    sources = _scored_lines(inputs, inputs.data.valid_source)
+    references = _scored_lines(inputs, inputs.data.valid_target)
+    request = Request(decoding.model_copy(update={"beam": 1}))
+    groups = limit_lengths(sources, references, inputs.tokenizer, request)
     rank, size = run.group.rank, run.group.size
+    share = [replace(group, rows=group.rows[rank::size]) for group in groups]
     with closing(Translator(PyTorchEngine(state.model), inputs.tokenizer, request)) as translator:
-        translations = _translate(translator, sources[rank::size], stop)
+        translations = _translate(translator, sources, share, stop)
     hypotheses = [""] * len(sources)
-    for other, part in enumerate(_gather(run.group, translations)):
-        hypotheses[other::size] = part
-    for index in range(min(SHOWN_TRANSLATIONS, len(sources))):
-        say(fitted(f"  source      {sources[index]}"))
-        say(fitted(f"  hypothesis  {hypotheses[index]}"))
-        say(fitted(f"  reference   {references[index]}"))
+    for row, text in chain.from_iterable(_gather(run.group, translations)):
+        hypotheses[row] = text
+    if _shows_samples(run, state):
+        for index in range(min(SHOWN_TRANSLATIONS, len(sources))):
+            say(fitted(f"  source      {sources[index]}"))
+            say(fitted(f"  hypothesis  {hypotheses[index]}"))
+            say(fitted(f"  reference   {references[index]}"))
     language = run.config.data.target_language
     scores = score(hypotheses, references, language=language, keys=MAIN_METRICS)
     suits_bleu = Writing.of(language, references).suits_bleu(references)
     return scores["bleu"].value if suits_bleu else None, scores["chrf"].value
 
 
+def _shows_samples(run: TrainingRun, state: TrainState) -> bool:
+    """Return whether this is the first, the middle or the last validation of the planned steps."""
+    every = run.config.training.validate_every
+    number = math.ceil(state.progress.step / every)
+    last = math.ceil(run.total_steps / every)
+    return number in (1, (last + 1) // 2) or number >= last
+
+
 def _translate(
-    translator: Translator, sources: Sequence[str], stop: StopSignals
-) -> list[str] | None:
-    """Return the best translation of each source; None if a stop signal arrives first."""
-    future = translator.submit(sources)
+    translator: Translator,
+    sources: Sequence[str],
+    groups: Sequence[LimitedLines],
+    stop: StopSignals,
+) -> list[tuple[int, str]] | None:
+    """Return each row of the groups with its best translation; None if a stop signal arrives."""
+    futures = [
+        translator.submit([sources[row] for row in group.rows], group.request) for group in groups
+    ]
     try:
-        while not stop.received:
-            if wait([future], POLL_SECONDS).done:
-                return [translation.text for translation in future.result()]
-        return None
+        while wait(futures, POLL_SECONDS).not_done:
+            if stop.received:
+                return None
+        rows = chain.from_iterable(group.rows for group in groups)
+        found = chain.from_iterable(future.result() for future in futures)
+        return [(row, translation.text) for row, translation in zip(rows, found, strict=True)]
     finally:
-        future.cancel()  # ends the search, for which the translator would wait
+        for future in futures:
+            future.cancel()  # ends the search, for which the translator would wait

@@ -5,51 +5,84 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from pathlib import Path
+from itertools import pairwise
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
+from hypothesis import given
+from hypothesis import strategies as st
 
-from folders import tokenizer_in
-from mtkit.batching.build import open_batches
-from mtkit.batching.store import Tokens
+from mtkit.corpus.read import Pair
 from mtkit.scoring import memory as translation_memory
-from mtkit.scoring.memory import translate_by_memory
+from mtkit.scoring.memory import SpreadSample, translate_by_memory
+
+WORDS = ["the", "a", "Dog", "cat", "runs", "sleeps,", "on", "under", "grass", "roof."]
+LETTERS = "他今天在家看书我明学校"
 
 
-def similarity(one: set[int], other: set[int], weights: dict[int, float]) -> float:
-    """Return the Dice coefficient of two sets of weighted subwords."""
+def similarity(one: set[str], other: set[str], weights: dict[str, float]) -> float:
+    """Return the Dice coefficient of two sets of weighted terms."""
     common, both = (sum(weights[i] for i in of) for of in (one & other, list(one) + list(other)))
     return 2 * common / both if both else 0.0
 
 
-def split_rows(tokens: Tokens, lengths: NDArray[np.int64]) -> list[list[int]]:
-    return [ids.tolist() for ids in np.split(tokens, lengths.cumsum()[:-1])]
+def pairs_of(sources: list[str]) -> list[Pair]:
+    return [Pair(source, f"target {row}", 0, "file", row) for row, source in enumerate(sources)]
 
 
 @pytest.mark.parametrize(("sentences", "pairs"), [(1024, 4096), (3, 7)])
+@pytest.mark.parametrize("separator", [" ", ""])
 def test_the_nearest_source_is_that_of_an_exhaustive_search(
-    prepared: Path, sentences: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+    sentences: int, pairs: int, separator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By words where spaces separate them, and by characters where none do."""
     monkeypatch.setattr(translation_memory, "BLOCK_SENTENCES", sentences)
     monkeypatch.setattr(translation_memory, "BLOCK_PAIRS", pairs)
-    batches = open_batches(prepared / "run/batches")
-    store, tokenizer = batches.train, tokenizer_in(prepared / "run/tokenizer")
-    tokens, lengths = store.side(np.arange(len(store)), target=False)
-    rows = split_rows(tokens, lengths)
-    counts = Counter(tokens.tolist())
-    total = counts.total() + tokenizer.source_vocab
-    weights = {i: math.log(total / (counts[i] + 1)) for i in range(tokenizer.source_vocab)}
     generator = random.Random(1)
-    words = [*" ".join(batches.valid_source).split(), "unheard-of"]
-    sources = [" ".join(generator.choices(words, k=generator.randint(0, 6))) for _ in range(10)]
-    memory = translate_by_memory(sources, store, tokenizer)
-    trained = tokenizer.decode(split_rows(*store.side(np.arange(len(store)), target=True)))
+    vocabulary = list(LETTERS) if separator == "" else WORDS
+    trained = [
+        separator.join(generator.choices(vocabulary, k=generator.randint(1, 6))) for _ in range(50)
+    ]
+    unheard = "Xx" if separator else "龘"
+    sources = [
+        separator.join(generator.choices([*vocabulary, unheard], k=generator.randint(0, 6)))
+        for _ in range(10)
+    ]
+
+    def terms(text: str) -> set[str]:
+        words = text.lower().replace(",", " ").replace(".", " ").split()
+        return set(words) if separator else set("".join(words))
+
+    counts = Counter(term for text in trained for term in terms(text))
+    known = counts.keys() | {term for text in sources for term in terms(text)}
+    total = counts.total() + len(known)
+    weights = {term: math.log(total / (counts[term] + 1)) for term in known}
+    memory = translate_by_memory(sources, pairs_of(trained))
     for source, target, value in zip(sources, memory.targets, memory.similarity, strict=True):
-        ids = set(tokenizer.encode_source([source])[0])
-        exact = [similarity(ids, set(row), weights) for row in rows]
+        exact = [similarity(terms(source), terms(text), weights) for text in trained]
         assert value == pytest.approx(max(exact), abs=1e-5)
-        if value:
-            best = [t for t, it in zip(trained, exact, strict=True) if it > max(exact) - 1e-5]
-            assert target in best
+        assert exact[int(target.split()[1])] == pytest.approx(max(exact), abs=1e-5)
+
+
+def test_nothing_is_similar_to_a_memory_without_pairs() -> None:
+    memory = translate_by_memory(["a dog", ""], [])
+    assert (memory.targets, memory.similarity) == (["", ""], [0.0, 0.0])
+
+
+@given(st.integers(1, 20), st.integers(0, 200))
+def test_a_sample_is_spread_over_the_corpus_and_bounded(size: int, count: int) -> None:
+    sample = SpreadSample(size)
+    pairs = pairs_of([f"source {row}" for row in range(count)])
+    assert list(sample.draw_from(pairs)) == pairs
+    rows = [pair.line for pair in sample.pairs]
+    assert len(rows) <= size and sample.is_complete == (count <= size)
+    if not sample.is_complete:
+        distances = {later - earlier for earlier, later in pairwise(rows)}
+        assert len(distances) <= 1 and 2 * len(rows) >= size - 1
+        assert rows[0] == 0 and count - rows[-1] <= count / len(rows) + 2 * count / size
+
+
+def test_blank_pairs_are_not_remembered() -> None:
+    sample = SpreadSample(9)
+    blank = [Pair("", "x", 0, "file", 1), Pair("x", " ", 0, "file", 2)]
+    assert len(list(sample.draw_from([*blank, *pairs_of(["a"])]))) == 3
+    assert [pair.source for pair in sample.pairs] == ["a"]
