@@ -26,7 +26,7 @@ from mtkit.errors import UserError
 from mtkit.progress import progress
 from mtkit.report import data_lines, say
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
-from mtkit.scoring.metrics import Score
+from mtkit.scoring.metrics import MetricScores
 from mtkit.scoring.quality import QualityReport, score_test_set
 from mtkit.scoring.verdict import (
     describe_baseline,
@@ -61,7 +61,7 @@ class _Start:
         return cls(time.monotonic(), bool(checkpoint_steps(Path(config.run) / CHECKPOINTS)))
 
 
-def run(config: Config | str | Path) -> dict[str, Score]:
+def run(config: Config | str | Path) -> MetricScores:
     """Run every stage that is not up to date, and return the scores on the test set by metric.
 
     The metrics are "bleu", "chrf" and others of `mtkit.score`; without a test set return none.
@@ -71,7 +71,7 @@ def run(config: Config | str | Path) -> dict[str, Score]:
     config = as_config(config)
     model = _run_stages(config)
     test = _test(config, model)
-    return {} if test is None else dict(_open_report(test).scores)
+    return MetricScores() if test is None else MetricScores(_open_report(test).scores)
 
 
 def run_and_print(config: Config) -> None:

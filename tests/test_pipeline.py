@@ -53,6 +53,9 @@ def test_run_takes_a_path_and_returns_the_scores_again(
     assert capsys.readouterr().out == ""
     assert first.keys() >= {"bleu", "chrf"}
     assert mtkit.run(Path("mtkit.yaml")) == first
+    lines = str(first).splitlines()
+    assert [line.split()[0] for line in lines] == ["BLEU", "chrF2", "TER"]
+    assert "\n" not in repr(first)
     assert "test: up to date" in capsys.readouterr().err
     hypotheses, references = (
         (Path(config.run) / "test" / f"{name}.txt").read_text("utf-8").splitlines()

@@ -55,7 +55,9 @@ def score(
 ) -> None:
     """Score translations against references.
 
-    Prints BLEU, chrF and TER with sacreBLEU's signatures and 95 % confidence intervals.
+    Prints BLEU, chrF and TER with sacreBLEU's signatures and 95 % confidence intervals. With
+    several systems, "people agree" estimates how often people would rank two systems with such a
+    difference as the metric does.
     Example: mtkit score -r test.fr a.txt b.txt --paired
     """
     if not source:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,7 +40,7 @@ READY_SECONDS = 0.02
 """How long to wait for the next full window before yielding finished translations."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Translator:
     """A model or ensemble with its tokenizer and settings. Thread-safe.
 
@@ -52,8 +52,13 @@ class Translator:
     tokenizer: Tokenizer
     request: Request
     """The default request of all calls."""
-    models: Sequence[OpenedModel] = field(default=(), repr=False)
+    models: Sequence[OpenedModel] = ()
     """The models of the engine; empty if the model was not loaded from a folder."""
+
+    def __repr__(self) -> str:
+        names = [model.name for model in self.models]
+        beam = f"beam {self.request.settings.beam}"
+        return f"<Translator: {', '.join([*names, self.engine.name, beam])}>"
 
     def translate(self, lines: Iterable[str | Line], **settings: Any) -> list[str]:
         """Return the best translation of each line; `settings` are as in `Request.changed`."""

@@ -26,7 +26,7 @@ from mtkit.arguments import check_listed, list_texts
 from mtkit.config.language_codes import check_language
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import UserError
-from mtkit.report import plural
+from mtkit.report import plural, table
 from mtkit.scoring.writing import Writing
 
 MAX_SENTENCE_CHARACTERS, MAX_IDEOGRAPHS = 10_000, 300
@@ -91,6 +91,17 @@ class Score:
             return score
         low, high = map(float, record["interval"])
         return replace(score, interval=(low, high))
+
+
+class MetricScores(dict[str, Score]):
+    """The scores of one text by metric; `print` shows them as a table."""
+
+    def __str__(self) -> str:
+        return "\n".join(table([score.name, str(score)] for score in self.values()))
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{key}={score.value:.2f}" for key, score in self.items())
+        return f"MetricScores({values})"
 
 
 @dataclass(frozen=True)
@@ -221,17 +232,17 @@ METRICS: Mapping[str, SacrebleuMetric] = {  # Post 2018, Popović 2015, Snover e
 
 def score(
     hypotheses: Sequence[str],
-    references: Sequence[str] | ReferenceTexts,
+    references: Sequence[str] | Sequence[Sequence[str]],
     *,
     language: str | None = None,
     intervals: bool = False,
     keys: Iterable[str] = tuple(METRICS),
-) -> dict[str, Score]:
-    """Score translations by each of the metrics `keys` that suits the text.
+) -> MetricScores:
+    """Return the scores of translations by metric, for each of `keys` that suits the text.
 
-    `references`: one line for each hypothesis, or a list of several such lists, in which a blank
-    line does not count. `language`: language of the text; it chooses BLEU's tokenizer, and
-    "bleu_lc_moses" needs it.
+    `print` shows them as a table. `references`: one line for each hypothesis, or a list of several
+    such lists, in which a blank line does not count. `language`: language of the text; it chooses
+    BLEU's tokenizer, and "bleu_lc_moses" needs it.
 
     Raises:
         TypeError: the hypotheses or references are not lists of lines.
@@ -245,7 +256,8 @@ def score(
     if not hypotheses or any(len(lines) != len(hypotheses) for lines in several):
         raise UserError(_describe_counts(hypotheses, several))
     writing = Writing.of(language, several[0])
-    return compute_scores({"": hypotheses}, several, writing, intervals=intervals, keys=keys)[""]
+    scores = compute_scores({"": hypotheses}, several, writing, intervals=intervals, keys=keys)
+    return MetricScores(scores[""])
 
 
 def _list_references(references: Any) -> list[list[str]]:

@@ -34,6 +34,10 @@ COMPARISONS = (
     ("people agree", "agreement", "{:.0%}"),
 )
 """Rows below a score that compare it with the first system: label, field, format."""
+AGREEMENT_MEANING = (
+    "of pairs of systems with such a difference, the share that people rank as the metric does "
+    "(an estimate: Kocmi et al. 2024)"
+)
 BUCKET_LIMITS = (5, 10, 15, 20, 25, 30, 40, 60)
 """Most source words (or twice as many characters) per bucket; a last bucket holds longer lines."""
 
@@ -240,6 +244,8 @@ def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
         rows += _comparison_rows(key, scores)
     rows.append(["length ratio", *(f"{system.length_ratio:.3f}" for system in systems)])
     yield from table(rows)
+    if any("people agree" in row[0] for row in rows):
+        yield from wrap(AGREEMENT_MEANING, "people agree: ")
     yield ""
     for score in first.scores.values():
         yield f"{score.name}  {score.signature}"

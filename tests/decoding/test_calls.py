@@ -117,6 +117,14 @@ def test_calls_during_close_get_their_translations_or_an_error(engine: str, mode
             caller.result(PATIENCE)
 
 
+def test_a_translator_is_shown_as_one_line_with_its_models(model: Path) -> None:
+    for translator, count in ((load(model, "cpu"), 1), (load([model, model], "cpu"), 2)):
+        shown = repr(translator)
+        assert "\n" not in shown
+        assert shown.count(str(model)) == count
+        assert translator.engine.name in shown
+
+
 # Batches that fail
 
 

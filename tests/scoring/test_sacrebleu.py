@@ -22,6 +22,7 @@ from mtkit.scoring.metrics import (
     MAX_RESAMPLED,
     METRICS,
     MIN_RESAMPLED,
+    MetricScores,
     ReferenceTexts,
     Score,
     agreement_with_people,
@@ -88,6 +89,17 @@ def test_a_blank_reference_counts_as_little_as_a_repeated_one(
     has_both = None in blank_in
     count = "var" if has_blanks and has_both else "1" if has_blanks else "2"
     assert f"nrefs:{count}|" in scores["bleu"].signature
+
+
+def test_scores_are_shown_as_a_table_and_in_one_line() -> None:
+    for intervals in (False, True):
+        scores = score(HYPOTHESES * 3, REFERENCES * 3, intervals=intervals)
+        rows = str(scores).splitlines()
+        assert len(rows) == len(scores) == 3
+        for row, one in zip(rows, scores.values(), strict=True):
+            assert row.startswith(one.name) and row.endswith(str(one))
+        assert repr(scores).count("=") == 3 and "\n" not in repr(scores)
+    assert str(MetricScores()) == ""
 
 
 def test_a_line_whose_references_are_all_blank_counts() -> None:

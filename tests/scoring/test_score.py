@@ -242,6 +242,7 @@ def test_beside_a_difference_stands_how_many_people_agree(tmp_path: Path, capsys
     assert call("score", "-r", str(reference), str(worse), str(other)) == 0
     rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
     assert rows.count(["people", "agree"]) == 2
+    assert rows.count(["people", "agree:"]) == 1  # what it means
 
 
 def test_the_worst_sentences_come_first() -> None:
