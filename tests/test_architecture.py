@@ -171,6 +171,13 @@ def test_nothing_is_loaded_by_pickle() -> None:
         assert "allow_pickle=True" not in text, path
 
 
+def test_the_package_can_be_imported_without_its_extras() -> None:
+    """What only some commands need is imported by them, when they need it."""
+    for path in MODULES:
+        at_top = {name.split(".")[0] for name in imports(path, at_top=True)}
+        assert not at_top & {"matplotlib", "tensorboard"}, path
+
+
 def packages_of(requirements: Iterable[str]) -> set[str]:
     return {re.split(r"[^\w-]", requirement)[0].lower() for requirement in requirements}
 
@@ -179,7 +186,9 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     text = (PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8")
     project = tomllib.loads(text)["project"]
     declared = packages_of(project["dependencies"])
-    declared |= packages_of(project["optional-dependencies"]["tensorboard"])
+    extras = project["optional-dependencies"].keys() - {"dev"}
+    for extra in extras:
+        declared |= packages_of(project["optional-dependencies"][extra])
     # Torch brings Triton for the GPUs that need it.
     used = {name.split(".")[0] for path in MODULES for name in imports(path)}
     for name in used - {"mtkit", "__future__", "triton"} - sys.stdlib_module_names:

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -215,7 +216,8 @@ def check_picture(path: Path) -> None:
     """Check, before any work, that a picture can be saved.
 
     Raises:
-        UserError: the suffix is not supported, or the file cannot be written.
+        UserError: the suffix is not supported, the file cannot be written, or matplotlib is not
+            installed.
     """
     if path.suffix.lower() not in PICTURE_SUFFIXES:
         raise UserError(
@@ -225,6 +227,8 @@ def check_picture(path: Path) -> None:
     check_output(path)
     if not os.access(path.parent, os.W_OK):
         raise UserError(f"{path} cannot be written; choose another name")
+    if find_spec("matplotlib") is None:
+        raise UserError(f"{path}: pictures need matplotlib; run `pip install 'mtkit[plots]'`")
 
 
 def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> None:

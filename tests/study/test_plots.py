@@ -83,6 +83,11 @@ def test_a_picture_that_cannot_be_written_is_refused_before_the_work(
     monkeypatch.undo()
     (tmp_path / "a.png").touch()  # an existing file is replaced
     check_picture(tmp_path / "a.png")
+    monkeypatch.setattr("mtkit.study.curves.find_spec", lambda package: None)
+    with pytest.raises(
+        UserError, match=r"pictures need matplotlib; .*pip install 'mtkit\[plots\]'"
+    ):
+        check_picture(tmp_path / "a.png")
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(-5, 5)), min_size=1, max_size=20))
