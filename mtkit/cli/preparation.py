@@ -123,9 +123,11 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
         refuse("is only for a table or dataset, not for two text files", columns=columns)
         return TextCorpus(source=source, target=target)
     from mtkit.corpus.files import refuse_format
+    from mtkit.corpus.sheets import is_sheet
     from mtkit.corpus.tables import find_columns, is_table, parse_column, refuse_misnamed_table
 
-    refuse_format(source)
+    if not is_sheet(source):
+        refuse_format(source)
     if is_table(source):
         first: int | str
         second: int | str
@@ -139,6 +141,6 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
     if columns is None:
         raise UserError(
             f"{source}: give TARGET, too, or --columns S T if this is a dataset; the name of a "
-            "table ends in .tsv, .csv or .jsonl"
+            "table ends in .csv, .tsv, .jsonl, .xlsx or .ods"
         )
     return DatasetCorpus(dataset=source, source_column=columns[0], target_column=columns[1])

@@ -328,7 +328,7 @@ def translate(
         one_each = "cannot be used with --columns, because each row gets one translation"
         refuse(one_each, n_best=n_best, jsonl=jsonl, alignments=alignments, prefix=prefix)
         if text is None or not is_table(str(text)):
-            raise UserError("--columns needs a table as INPUT: a .csv, .tsv or .jsonl")
+            raise UserError("--columns needs a table as INPUT: .csv, .tsv, .jsonl, .xlsx or .ods")
         column = parse_column(columns)
     files = Files(text, output, prefix, resume, column)
     if resume and not files.is_resumable:

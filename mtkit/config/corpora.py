@@ -35,7 +35,7 @@ class TextCorpus(Settings):
 
 
 class TableCorpus(Settings):
-    """.tsv, .csv or .jsonl files, plain or .gz.
+    """.csv, .tsv or .jsonl files, plain or .gz; or spreadsheets, .xlsx or .ods.
 
     A column is a number from 0, or a name in the first row; in a .jsonl it is a key.
     """

@@ -13,6 +13,7 @@ from typing import Any
 from mtkit.corpus.columns import SampleRows, find_texts, has_header, is_column_name
 from mtkit.corpus.files import is_utf16, read_lines, tell_once
 from mtkit.corpus.rows import DELIMITER_NAMES, SAMPLE_ROWS, Row, read_rows, suffix_of
+from mtkit.corpus.sheets import is_sheet, read_sheet
 from mtkit.errors import UserError
 from mtkit.report import fitted, plural, printable, say
 
@@ -28,12 +29,12 @@ Texts = Iterator[tuple[str, int, str, str]]
 
 def is_table(path: str) -> bool:
     """Return whether the name of a file is that of a table."""
-    return suffix_of(path) in (".tsv", ".csv", ".jsonl")
+    return suffix_of(path) in (".tsv", ".csv", ".jsonl") or is_sheet(path)
 
 
 def place_of(path: str, number: int) -> str:
     """Return the file and the line; of a table whose cells may have line breaks, the row."""
-    has_rows = suffix_of(path) == ".csv"
+    has_rows = suffix_of(path) == ".csv" or is_sheet(path)
     return f"{path}, row {number}" if has_rows else f"{path}:{number}"
 
 
@@ -49,7 +50,7 @@ def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, st
         UserError: the table has no such columns, or a row cannot be read.
     """
     if not is_table(path):
-        raise UserError(f"{path}: the name of a table ends in .tsv, .csv or .jsonl (or .gz after)")
+        raise UserError(f"{path}: the name of a table ends in .csv, .tsv, .jsonl, .xlsx or .ods")
     if suffix_of(path) == ".jsonl":
         with closing(read_lines(path)) as lines:
             yield from _read_records(path, columns, lines)
@@ -60,6 +61,10 @@ def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, st
 
 def open_rows(path: str) -> Generator[Row]:
     """Yield the rows of a table other than a .jsonl; errors are as in `read_rows`."""
+    if is_sheet(path):
+        with closing(read_sheet(path)) as lines:
+            yield from read_rows(path, lines)
+        return
     with closing(read_lines(path)) as lines:
         yield from read_rows(path, (f"{line}\n" for line in lines))
 

@@ -19,6 +19,7 @@ from typing import ClassVar, NamedTuple
 
 from mtkit.corpus.files import GZIP_MAGIC, MAX_LINE_BYTES, existing_file, tell_once, text_blocks
 from mtkit.corpus.rows import SAMPLE_ROWS, Row, find_delimiter, has_quotes, read_rows, suffix_of
+from mtkit.corpus.sheets import is_sheet, read_sheet
 from mtkit.corpus.tables import (
     describe_columns,
     find_layout,
@@ -188,9 +189,10 @@ class RecordTable(Table):
 def refuse_table(path: str) -> None:
     """Raise UserError if a file is a table, of which a column must be chosen."""
     if is_table(path):
+        as_text = "" if is_sheet(path) else f" (to translate its lines as text: < {path})"
         raise UserError(
             f"{path} is a table; choose the column to translate with --columns: "
-            f"{describe_columns(path)} (to translate its lines as text: < {path})"
+            f"{describe_columns(path)}{as_text}"
         )
     refuse_misnamed_table(path)
 
@@ -198,8 +200,10 @@ def refuse_table(path: str) -> None:
 def check_output_name(path: str, output: Path) -> None:
     """Raise UserError if the output has the name of another kind of table than the input."""
     suffix, output_suffix = suffix_of(path), output.suffix.lower()
+    if is_sheet(path):
+        suffix = ".csv"
     if is_table(output.name) and output_suffix != suffix:
-        raise UserError(f"{output}: the output is a {suffix}, as {path} is; choose such a name")
+        raise UserError(f"{output}: the output is a {suffix}; choose such a name")
 
 
 def open_table(path: str, column: str | int) -> Table:
@@ -279,11 +283,15 @@ def _read_exactly(path: str) -> Generator[Row]:
 def exact_lines(path: str) -> Generator[str]:
     """Yield the lines of a file with their ends, without the byte order mark.
 
-    Bytes that are not UTF-8 become surrogates, from which `_encode` restores them.
+    A spreadsheet is read as a .csv. Bytes that are not UTF-8 become surrogates, from which
+    `_encode` restores them.
 
     Raises:
         UserError: the file cannot be read, or a line is longer than 1 MiB.
     """
+    if is_sheet(path):
+        yield from read_sheet(path)
+        return
     unended = b""
     number = 1
     with existing_file(path).open("rb") as file:
@@ -319,6 +327,8 @@ def _readable(text: str) -> str:
 
 
 def _byte_order_mark(path: str) -> bytes:
+    if is_sheet(path):  # with the mark, spreadsheet programs recognise UTF-8
+        return codecs.BOM_UTF8
     with existing_file(path).open("rb") as file:
         is_gzip = file.peek().startswith(GZIP_MAGIC)
         start = (gzip.GzipFile(fileobj=file) if is_gzip else file).read(4)

@@ -231,7 +231,7 @@ def test_files_of_other_programs_are_refused_with_advice(
     assert call("check", name) == call("check", name, name) == call("score", "-r", name, name) == 2
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 3
-    assert all(error.startswith(f"{name} is ") and advice in error for error in errors)
+    assert all(error.startswith(f"{name} ") and advice in error for error in errors)
     with pytest.raises(UserError, match=advice):
         next(input_lines(Path(name)))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -188,6 +190,16 @@ def test_a_table_in_utf16_is_not_resumed(copier: Translator) -> None:
         translate(copier, files, Format())
 
 
+def test_a_spreadsheet_becomes_a_csv_that_spreadsheet_programs_open(copier: Translator) -> None:
+    sheet = '"English","Notes"\r\n"A dog.","x"\r\n'
+    with mock.patch("mtkit.decoding.table.read_sheet", lambda path: iter(sheet.splitlines(True))):
+        out = translated(copier, b"", "t.xlsx")
+    assert out.decode("utf-8-sig") == (
+        '"English","Notes","translation"\r\n"A dog.","x","A dog."\r\n'
+    )
+    assert out.startswith(codecs.BOM_UTF8)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "column", "problem"),
     [
@@ -250,7 +262,7 @@ def test_the_command_translates_a_column(model: str, capsys: pytest.CaptureFixtu
         (["t.csv", "--prefix", "t.csv"], "--prefix cannot"),
         (["t.txt"], "--columns needs a table"),
         ([], "--columns needs a table"),
-        (["t.csv", "-o", "out.tsv"], "out.tsv: the output is a .csv, as t.csv is"),
+        (["t.csv", "-o", "out.tsv"], "out.tsv: the output is a .csv"),
         (["missing.csv"], "missing.csv: no such file"),
     ],
 )
