@@ -529,7 +529,7 @@ def as_text(value: Any) -> str:
         case int():
             return f"{value:,}"
         case float():
-            return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
+            return f"{value:.2f}" if abs(value) >= 1 else f"{value:.4g}"
         case list():
             return ", ".join(map(as_text, value))
     return str(value)

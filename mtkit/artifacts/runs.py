@@ -171,7 +171,7 @@ def find_model(place: str | Path) -> Artifact:
     for folder in (Path(place, "model"), Path(place)):
         if (folder / MANIFEST).is_file():
             return open_artifact(folder, "model", verify=True)
-    raise UserError(f"{place} holds no model; give a run or model, or train one with `mtkit train`")
+    raise UserError(f"{place} holds no model; give a run or model, or train one with `mtkit run`")
 
 
 def find_best(path: str | Path | None) -> Artifact:

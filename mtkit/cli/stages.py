@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,55 +65,61 @@ def open_config(
     except SettingError as error:
         raise UserError(f"{origin.where(error.key)}: {error}") from error
     except ChangedRunError as error:
-        command = ["mtkit", "run"]
-        if demo:
-            command.append("--demo")
-        if file is not None:
-            command += ["-c", str(file)]
-        for override in overrides or []:
-            command += ["--set", override]
-        renamed = [*command, "--run", run] if run is not None else command
-        raise UserError(_describe_ways_on(error, config, command, renamed)) from error
+        options = _RunOptions(file, demo, run, overrides or [])
+        raise UserError(_describe_ways_on(error, config, options)) from error
 
 
-def _describe_ways_on(
-    error: ChangedRunError, config: Config, command: list[str], same_run: list[str]
-) -> str:
-    """Say what changed, and which commands train anew or continue from the weights of the run.
+@dataclass(frozen=True)
+class _RunOptions:
+    """The options that choose the settings of a run."""
 
-    `command`: trains in the run directory of the config; `same_run`: trains in that of the error.
-    """
+    file: Path | None
+    demo: bool
+    run: str | None
+    overrides: list[str]
+
+    @property
+    def command(self) -> str:
+        """The command line of `mtkit run` with these options."""
+        words = ["mtkit", "run"]
+        if self.demo:
+            words.append("--demo")
+        if self.file is not None:
+            words += ["-c", str(self.file)]
+        for override in self.overrides:
+            words += ["--set", override]
+        if self.run is not None:
+            words += ["--run", self.run]
+        return shlex.join(words)
+
+    def changed(self, key: str, value: str) -> _RunOptions:
+        """Return the options with another value for the setting `key`."""
+        others = [text for text in self.overrides if text.partition("=")[0].strip() != key]
+        if key == "run":
+            return replace(self, run=value, overrides=others)
+        return replace(self, overrides=[*others, f"{key}={value}"])
+
+
+def _describe_ways_on(error: ChangedRunError, config: Config, options: _RunOptions) -> str:
+    """Say what changed, and which commands train anew or continue from the weights of the run."""
     from mtkit.artifacts.manifest import kind_at
     from mtkit.artifacts.runs import unused_run
     from mtkit.training.setup import fits_checkpoint
 
-    # A `run` of --set and --run would both set the run directory.
-    command = _without_run(command)
-    beside = [*command, "--run", str(unused_run(error.run))]
+    run = str(error.run)
+    beside = options.changed("run", str(unused_run(error.run)))
     other_name = str(unused_run(error.run.with_name(f"{error.run.name}-old")))
-    rename = shlex.join(["mv", str(error.run), other_name])
     text = (
         f"{error.checkpoint} was saved with other settings ({error.change.describe()}); undo that "
-        f"to resume; or train anew: `{shlex.join(beside)}`; or rename the old run first: "
-        f"`{rename} && {shlex.join(same_run)}`"
+        f"to resume; or train anew: `{beside.command}`; or rename the old run first: "
+        f"`{shlex.join(['mv', run, other_name])} && {options.command}`"
     )
     if fits_checkpoint(config, error.checkpoint):
-        go_on = shlex.join([*beside, "--set", f"training.init_from={error.run}"])
+        command = beside.changed("training.init_from", run).command
         if kind_at(error.run / "model") is None:
-            go_on = f"{shlex.join(['mtkit', 'finish', str(error.run)])} && {go_on}"
-        text += f"; or continue from its weights: `{go_on}`"
+            command = f"{shlex.join(['mtkit', 'finish', run])} && {command}"
+        text += f"; or continue from its weights: `{command}`"
     return text
-
-
-def _without_run(command: list[str]) -> list[str]:
-    """Return a command without the override that sets its run directory."""
-    kept: list[str] = []
-    for word in command:
-        if word.partition("=")[0].strip() == "run" and kept[-1:] == ["--set"]:
-            kept.pop()
-        else:
-            kept.append(word)
-    return kept
 
 
 def run(

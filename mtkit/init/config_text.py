@@ -11,7 +11,7 @@ from typing import Any
 
 from mtkit.config.locate import flow
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.presets import VALIDATIONS, Plan
+from mtkit.init.presets import Plan
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,10 @@ def _batching_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
 
 
 def describe_rules(facts: CorpusFacts) -> str:
-    """Return the rules that training applies, each with the estimated number of pairs."""
+    """Return the rules that training applies, each with the estimated number of pairs.
+
+    A pair that breaks several rules counts for the first of them.
+    """
     return ", ".join(f"{rule} ({count:,})" for rule, count in facts.broken_rules.items())
 
 
@@ -166,7 +169,7 @@ def _training_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
         warmup = 4000
         peak = (warmup * width) ** -0.5
     minutes = max(1, round(plan.training_seconds / 60))
-    validate_every = plan.steps // VALIDATIONS
+    validate_every = plan.steps // plan.validations.count
     save_every = round(plan.steps * CHECKPOINT_SECONDS / max(plan.training_seconds, 1.0))
     return [
         Setting(
@@ -194,7 +197,7 @@ def _training_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
         Setting(
             "validate_every",
             validate_every,
-            "steps between validations: there are ten in the whole run",
+            f"steps between validations: there are {plan.validations.count} in the whole run",
         ),
         Setting(
             "save_every",
@@ -203,8 +206,9 @@ def _training_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
         ),
         Setting(
             "validation_sentences",
-            plan.validation_sentences,
-            "sentences that each validation translates, so few that this takes little time",
+            plan.validations.sentences,
+            "sentences that each validation translates, spread over the validation set; so few "
+            "that this takes little time",
         ),
         Setting(
             "best_by",

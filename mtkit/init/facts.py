@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class CorpusFacts:
     """Number of different characters that the larger vocabulary must cover."""
     has_repeated_pairs: bool = False
     broken_rules: Mapping[str, int] = field(default_factory=dict)
-    """The rules that training should apply, and the estimated number of pairs that break them."""
+    """The rules that training should apply, with the estimated number of pairs that each drops."""
     sentences: str | None = None
     """The language whose rules split lines into sentences; None: do not split."""
     abbreviations: str = ""
@@ -50,6 +50,17 @@ class CorpusFacts:
     """The sides whose language has ı, as in the decoding settings."""
     max_vocabulary: int | None = None
     """The largest vocabulary that can be trained on the text, if known."""
+
+    def counted(self, distinct_pairs: int) -> CorpusFacts:
+        """Return the facts with estimates that add up to the counted number of distinct pairs.
+
+        These are the pairs of the training files, before training drops faulty ones.
+        """
+        estimated = self.pairs + sum(self.broken_rules.values())
+        scale = distinct_pairs / max(1, estimated)
+        broken = {rule: round(scale * count) for rule, count in self.broken_rules.items()}
+        pairs = distinct_pairs - sum(broken.values())
+        return replace(self, pairs=pairs, broken_rules=broken)
 
 
 def describe_corpus(
@@ -63,7 +74,15 @@ def describe_corpus(
     scale = report.distinct_pairs / max(1, len(drawn))
     divided = list(partition.divide(drawn))
     counts = Counter(part for part, _ in divided)
-    sample = [pair for part, pair in divided if part == "train" and not partition.is_faulty(pair)]
+    sample: list[Pair] = []
+    broken_rules: Counter[str] = Counter()
+    for part, pair in divided:
+        if part == "train":
+            rule = partition.broken_rule(pair)
+            if rule is None:
+                sample.append(pair)
+            else:
+                broken_rules[rule] += 1
     sources = [pair.source for pair in sample]
     targets = [pair.target for pair in sample]
 
@@ -82,7 +101,7 @@ def describe_corpus(
         is_joint=is_joint,
         characters=max(count_frequent(lines) for lines in vocabulary_texts),
         has_repeated_pairs=report.repeated.count > 0,
-        broken_rules={rule: report.estimate(rule) for rule in report.drop},
+        broken_rules={rule: round(scale * broken_rules[rule]) for rule in report.drop},
         sentences=_splitting_language(examined, languages, abbreviations),
         abbreviations=" ".join(sorted(abbreviations)),
         truecase=truecase,

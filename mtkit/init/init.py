@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,36 +17,33 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.replacement import create
-from mtkit.artifacts.runs import unused_run
+from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, unused_run
 from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.findings import Finding
 from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.readable import check_readable
 from mtkit.corpus.rules import PairFilter, held_out_sources
-from mtkit.corpus.statistics import Languages
+from mtkit.corpus.statistics import Languages, hash_of
 from mtkit.decoding.output import check_output, is_stream, open_output
 from mtkit.errors import UserError
-from mtkit.init.config_text import Setting, choose_settings, describe_rules, render
+from mtkit.init.config_text import Setting, choose_settings, render
+from mtkit.init.expectation import describe_expectation
 from mtkit.init.facts import CorpusFacts, describe_corpus
 from mtkit.init.partition import Partition
 from mtkit.init.presets import NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
 from mtkit.init.trial import run_trial
 from mtkit.machine import count_cores
 from mtkit.models.device import pick_device
-from mtkit.report import data_lines, plural, printable, say, warn, wrap
+from mtkit.report import data_lines, plural, printable, say, table, verbosity, warn, wrap
 from mtkit.scoring.overlap import find_overlap
 
 MIN_PART_PAIRS = {"train": 50, "valid": 5, "test": 5}
 """Fewest distinct pairs of each part."""
-EXPECTATIONS = {
-    10_000: "expect the gist of short sentences like these; more pairs would help most",
-    300_000: "enough for one kind of text; other text will be translated badly",
-    1 << 62: "enough for a usable translator, given hours on many cores or a GPU",
-}
-"""What to expect from a corpus with fewer pairs than the key."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,9 @@ def init(options: InitOptions) -> None:
         open_output(options.output) as (config, _),
         create(options.folder, "corpus", {"pairs": facts.pairs}, {}, counts) as draft,
     ):
-        counts |= _write_pairs(partition, options.corpus, draft, sides)
+        written, repeated = _write_pairs(partition, options.corpus, draft, sides)
+        counts |= written
+        facts = facts.counted(distinct_pairs=counts["train"] - repeated)
         sections = {
             "data": _data_settings(options, sides, counts, languages[1]),
             **choose_settings(facts, plan),
@@ -115,9 +115,15 @@ def init(options: InitOptions) -> None:
         config.write(render(printable(options.command), options.run_folder, sections).encode())
     if old_config is not None:
         say(f"init: the old config is now {old_config}")
-    summary = _summary(options, languages, report, counts, facts, plan)
-    for line in chain(_describe_overlap(options, sides), summary):
+    is_quiet, _ = verbosity()
+    if is_quiet:
+        return
+    for line in chain(_describe_overlap(options, sides), _summary(options, languages, facts, plan)):
         data_lines(wrap(line))
+    data_lines(["", *_tabulate_pairs(options, report, counts, repeated, facts)])
+    is_default = options.output == Path("mtkit.yaml")
+    config_option = [] if is_default else ["-c", str(options.output)]
+    data_lines(["", *wrap(f"next: {shlex.join(['mtkit', 'run', *config_option])}")])
 
 
 @contextmanager
@@ -186,7 +192,10 @@ def find_plan(
         trial = Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * count_cores())
     plan = choose_plan(facts, trial, minutes)
     for is_last in (False, True):
-        say(f"init: measuring the speed of {plan.preset} with {plan.vocabulary:,} subwords")
+        say(
+            f"init: measuring the speed of {plan.preset} with {plan.vocabulary:,} subwords, in "
+            f"batches of {plan.max_tokens:,} tokens"
+        )
         tried = plan
         trial = run_trial(facts, tried, sample)
         if trial.vocabulary < tried.vocabulary:
@@ -207,6 +216,11 @@ def _check_paths(options: InitOptions) -> None:
         if problem is not None:
             raise UserError(f"{path} {problem}; choose another output with -o")
     check_output(options.output)
+    if checkpoint_steps(Path(options.run_folder) / CHECKPOINTS):
+        warn(
+            f"{options.run} holds a run, which `mtkit run` resumes only with the settings of that "
+            "run; leave out --run for a new one"
+        )
 
 
 def _find_problem(path: Path, options: InitOptions) -> str | None:
@@ -223,7 +237,8 @@ def _find_problem(path: Path, options: InitOptions) -> str | None:
     if options.folder.exists() and kind_at(options.folder) != "corpus":
         return f"cannot be written, because {options.folder} is not from `mtkit init`"
     if os.path.lexists(path) and not options.force:
-        return "already exists (--force keeps the old config as NAME.old)"
+        kept = f", and keeps the old one as {path.name}.old" if path == options.output else ""
+        return f"already exists (--force replaces it{kept})"
     return None
 
 
@@ -262,9 +277,13 @@ def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
 
 def _write_pairs(
     partition: Partition, corpus: Corpus, folder: Path, sides: tuple[str, str]
-) -> Counter[str]:
-    """Write the source and target file of each part; return the number of pairs of each part."""
+) -> tuple[Counter[str], int]:
+    """Write the source and target file of each part.
+
+    Return the number of pairs of each part, and how many of the training pairs are repetitions.
+    """
     counts: Counter[str] = Counter()
+    hashes = array("Q")  # 8 bytes per pair
     with ExitStack() as stack:
         files = {}
         for part in ("train", *partition.parts):
@@ -274,9 +293,12 @@ def _write_pairs(
         source, target = sides
         for part, pair in partition.divide(read_pairs(corpus)):
             counts[part] += 1
+            if part == "train":
+                hashes.append(hash_of(pair))
             files[part, source].write(f"{pair.source}\n")
             files[part, target].write(f"{pair.target}\n")
-    return counts
+    distinct = len(np.unique(np.frombuffer(hashes, np.uint64))) if hashes else 0
+    return counts, len(hashes) - distinct
 
 
 def _data_settings(
@@ -284,7 +306,7 @@ def _data_settings(
 ) -> list[Setting]:
     """Return the section `data`; `target`: the language of the target."""
     purposes = {
-        "train": "to train on",
+        "train": "to train on, before training drops repeated and faulty ones",
         "valid": "to measure quality during training",
         "test": "to measure the final model: use them once, at the end",
     }
@@ -311,48 +333,54 @@ def _describe_overlap(options: InitOptions, sides: tuple[str, str]) -> Iterator[
 
 
 def _summary(
-    options: InitOptions,
-    languages: Languages,
-    report: CorpusReport,
-    counts: Mapping[str, int],
-    facts: CorpusFacts,
-    plan: Plan,
+    options: InitOptions, languages: Languages, facts: CorpusFacts, plan: Plan
 ) -> Iterator[str]:
     """Say what was written, how long a run will take, and what to expect from it."""
     yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
     is_renamed = options.run is None and options.run_folder != str(options.default_run)
     if is_renamed:
         yield f"run directory: {options.run_folder}, because {options.default_run} holds a run"
-    yield f"wrote {options.folder}/: {plural(counts['train'], 'pair')} to train on"
-    held_out = {part: counts[part] for part in ("valid", "test") if part not in options.existing}
-    if held_out:
-        parts = " and ".join(f"{count:,} for {part}" for part, count in held_out.items())
-        yield f"held out: {parts} (pairs, chosen by a hash of the source)"
-    left_out = report.pairs - counts["train"] - sum(held_out.values())
-    if left_out:
-        yield (
-            f"left out: {plural(left_out, 'pair')} (blank, with a text that another part has, "
-            "or chosen to be held out, but repeated or faulty)"
-        )
-    if facts.broken_rules:
-        yield f"training will drop pairs that break a rule: {describe_rules(facts)}"
     named = " to ".join(language or "unknown" for language in languages)
     is_declared = options.languages[1] is not None
     how = "" if is_declared else ", identified in the text; if this is wrong, use --languages"
     yield f"languages: {named}{how}"
-    yield from _forecast(options, facts, plan)
-    is_default = options.output == Path("mtkit.yaml")
-    config = [] if is_default else ["-c", str(options.output)]
-    yield f"next: {shlex.join(['mtkit', 'run', *config])}"
-
-
-def _forecast(options: InitOptions, facts: CorpusFacts, plan: Plan) -> Iterator[str]:
-    """Say how long a run will take, and what to expect from so many pairs."""
     total = plan.seconds / 60
     training = plan.training_seconds / 60
     length = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
     yield f"forecast: {total:.1f} minutes, {training:.1f} to train {length}"
-    expectation = next(text for limit, text in EXPECTATIONS.items() if facts.pairs < limit)
-    yield f"{plural(facts.pairs, 'pair')}: {expectation}"
     if total > 1.15 * options.minutes:
         yield f"the time is too short: the shortest run takes {total:.1f} minutes"
+    yield from describe_expectation(facts, plan, options.minutes)
+
+
+def _tabulate_pairs(
+    options: InitOptions,
+    report: CorpusReport,
+    counts: Mapping[str, int],
+    repeated: int,
+    facts: CorpusFacts,
+) -> Iterator[str]:
+    """Yield a table of all pairs: those that were read, and what became of them."""
+    blank = report.blank.count
+    held_out = {
+        "validation": 0 if "valid" in options.existing else counts["valid"],
+        "testing": 0 if "test" in options.existing else counts["test"],
+    }
+    left_out = report.pairs - blank - sum(held_out.values()) - counts["train"]
+    reason = "in a given set, " if options.existing else ""
+    rows = [("- blank on a side", blank)]
+    rows += [(f"- held out for {purpose}", count) for purpose, count in held_out.items()]
+    rows.append((f"- left out: {reason}held out but repeated, faulty or trained on", left_out))
+    rows.append(("- repeated, so dropped in training", repeated))
+    rows += [
+        (f"- dropped in training by the rule {rule}", count)
+        for rule, count in facts.broken_rules.items()
+    ]
+    shown = [(label, f"{count:,}") for label, count in rows if count]
+    yield from table(
+        [("pairs read", f"{report.pairs:,}"), *shown, ("= trained on", f"{facts.pairs:,}")]
+    )
+    files = f"{options.folder}/train.*"
+    yield from wrap(f"{files}: {plural(counts['train'], 'pair')}, with those dropped in training")
+    if facts.broken_rules:
+        yield "`mtkit check` shows examples of the rules"

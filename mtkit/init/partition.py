@@ -88,13 +88,13 @@ class Partition:
         overlapping = _find_common(candidates.values(), trained_targets)
         for source, pairs_by_target in candidates.items():
             for target, pair in pairs_by_target.items():
-                if target not in overlapping and not self.is_faulty(pair):
+                if target not in overlapping and self.broken_rule(pair) is None:
                     yield self.part_of(source), pair
                     break
 
-    def is_faulty(self, pair: Pair) -> bool:
-        """Return whether the pair breaks a rule of the filter."""
-        return self.pair_filter is not None and self.pair_filter.broken_rule(pair) is not None
+    def broken_rule(self, pair: Pair) -> str | None:
+        """Return the first rule of the filter that the pair breaks; None if it breaks none."""
+        return None if self.pair_filter is None else self.pair_filter.broken_rule(pair)
 
 
 def _find_common(

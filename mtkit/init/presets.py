@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from mtkit.decoding.limits import max_test_seconds
 from mtkit.init.facts import CorpusFacts
 
 
@@ -50,16 +51,20 @@ NOMINAL_VOCABULARY = 8_000
 """The vocabulary for which the presets are compared; the vocabulary is chosen after the preset."""
 VOCABULARY_BY_PAIRS = {2_000_000: 32_000, 500_000: 16_000, 15_000: 8_000, 5_000: 4_000, 0: 2_000}
 """For each least number of pairs: the subwords of a vocabulary that both sides share."""
-VALIDATIONS = 10
+VALIDATIONS = (10, 5, 3, 2)
+"""Possible numbers of validations: as many as there is time for."""
+MIN_STEPS = 100
 MAX_SUBWORDS = 1024
 """Most subwords of a side; longer pairs would take too much memory."""
 OTHER_SECONDS = 12.0
 """Part of the time of a run that does not depend on the corpus, such as loading libraries."""
-LOSS_COST, GREEDY_COST, BEAM_COST = 0.4, 1.2, 2.0
+LOSS_COST, GREEDY_COST, BEAM_COST = 0.4, 2.5, 2.0
 """Time per pair relative to training: validation loss, greedy translation, beam search."""
-VALIDATION_SHARE = 0.04
-"""Share of the time for all validations together."""
-MIN_VALIDATION_SENTENCES, MAX_VALIDATION_SENTENCES = 50, 1000
+VALIDATION_SHARE = 0.05
+"""Largest share of the time for all validations together."""
+TRAINING_SHARE = 2 / 3
+"""Least share of the time for training, unless loading and preparation take more than the rest."""
+MIN_VALIDATION_SENTENCES, MAX_VALIDATION_SENTENCES = 20, 1000
 PUBLISHED_STEP_TOKENS = 25_000
 """Tokens per step of Vaswani et al. 2017."""
 
@@ -96,6 +101,16 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Validations:
+    """How often a run validates, and how many sentences each validation translates."""
+
+    count: int
+    sentences: int
+    seconds: float
+    """Time of all validations together."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """What to train, and how long each part of a run will take."""
 
@@ -107,9 +122,13 @@ class Plan:
     accumulate: int
     steps: int
     epochs: float
-    validation_sentences: int
+    has_spare_time: bool
+    """Whether there is time for more epochs, which would not help."""
+    validations: Validations
     training_seconds: float
     seconds: float
+    trial: Trial
+    """What the plan rests on."""
 
 
 def choose_plan(
@@ -123,20 +142,22 @@ def choose_plan(
     seen_pairs = min(facts.pairs, round(budget * nominal_speed / trial.target_tokens))
     trial = trial.scaled_to(preset, choose_vocabulary(facts, seen_pairs))
 
-    sentences = _count_validation_sentences(facts, trial, budget)
-    other_seconds = _other_seconds(facts, trial) + _validation_seconds(facts, trial, sentences)
+    validations = _plan_validations(facts, trial, budget)
+    other_seconds = _other_seconds(facts, trial, budget) + validations.seconds
     training_budget = max(0.0, budget - other_seconds)
     affordable_epochs = training_budget / trial.training_seconds / facts.pairs
-    epochs = min(affordable_epochs, round(_max_epochs(facts.pairs)))
+    max_epochs = round(_max_epochs(facts.pairs))
+    epochs = min(affordable_epochs, max_epochs)
 
     epoch_tokens = facts.pairs * trial.padded_tokens
     max_length = min(MAX_SUBWORDS, max(256, trial.long_tokens))
     max_tokens, accumulate = choose_batch(trial, epochs * epoch_tokens, epoch_tokens)
     max_tokens = max(max_tokens, 2 * max_length)
     step_tokens = max_tokens * accumulate
-    # The last validation is at the last step, so the number of steps divides by VALIDATIONS.
-    steps = round(epochs * epoch_tokens / step_tokens) // VALIDATIONS * VALIDATIONS
-    steps = max(10 * VALIDATIONS, steps)
+    # The last validation is at the last step, so the number of steps divides by their number.
+    count = validations.count
+    steps = round(epochs * epoch_tokens / step_tokens) // count * count
+    steps = max(math.ceil(MIN_STEPS / count) * count, steps)
     epochs = steps * step_tokens / epoch_tokens
     training_seconds = epochs * facts.pairs * trial.training_seconds
     return Plan(
@@ -148,9 +169,11 @@ def choose_plan(
         accumulate=accumulate,
         steps=steps,
         epochs=epochs,
-        validation_sentences=sentences,
+        has_spare_time=affordable_epochs > max_epochs,
+        validations=validations,
         training_seconds=training_seconds,
         seconds=other_seconds + training_seconds,
+        trial=trial,
     )
 
 
@@ -171,27 +194,31 @@ def _max_epochs(pairs: int) -> float:
     return min(100.0, max(17.0, epochs))
 
 
-def _other_seconds(facts: CorpusFacts, trial: Trial) -> float:
+def _other_seconds(facts: CorpusFacts, trial: Trial, budget: float) -> float:
     """Return the seconds of a run without training and validations."""
     preparation = facts.pairs * trial.pair_seconds
-    test = facts.test * BEAM_COST * trial.training_seconds
+    # Of a test set that takes too long, `mtkit run` translates a part.
+    test = min(
+        facts.test * BEAM_COST * trial.training_seconds, max_test_seconds(TRAINING_SHARE * budget)
+    )
     return OTHER_SECONDS + trial.warm_up_seconds + preparation + test
 
 
-def _validation_seconds(facts: CorpusFacts, trial: Trial, sentences: int) -> float:
-    """Return the seconds of all validations, each of which translates so many sentences."""
-    cost = LOSS_COST * facts.valid + GREEDY_COST * sentences
-    return VALIDATIONS * cost * trial.training_seconds
+def _plan_validations(facts: CorpusFacts, trial: Trial, budget: float) -> Validations:
+    """Return as many validations as there is time for, of as many sentences as possible.
 
-
-def _count_validation_sentences(facts: CorpusFacts, trial: Trial, budget: float) -> int:
-    """Return how many sentences each validation can translate in its share of the time."""
-    time = VALIDATION_SHARE * max(0.0, budget - _other_seconds(facts, trial))
-    time_for_losses = _validation_seconds(facts, trial, sentences=0)
-    seconds_per_sentence = VALIDATIONS * GREEDY_COST * trial.training_seconds
-    affordable = int((time - time_for_losses) / seconds_per_sentence)
-    wanted = max(MIN_VALIDATION_SENTENCES, affordable)
-    return min(facts.valid, MAX_VALIDATION_SENTENCES, wanted)
+    The last one costs least: two validations of few sentences are made in any case.
+    """
+    max_seconds = VALIDATION_SHARE * budget
+    least = min(facts.valid, MIN_VALIDATION_SENTENCES)
+    for count in VALIDATIONS:
+        loss_seconds = count * LOSS_COST * facts.valid * trial.training_seconds
+        sentence_seconds = count * GREEDY_COST * trial.training_seconds
+        affordable = int((max_seconds - loss_seconds) / sentence_seconds)
+        if affordable >= least:
+            break
+    sentences = min(facts.valid, MAX_VALIDATION_SENTENCES, max(least, affordable))
+    return Validations(count, sentences, loss_seconds + sentences * sentence_seconds)
 
 
 def choose_vocabulary(facts: CorpusFacts, pairs: int) -> int:

@@ -52,6 +52,7 @@ from mtkit.decoding.text.sentences import split_sentences
 from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.errors import MtkitError
 from mtkit.report import quietly, table
+from mtkit.scoring.memory import translate_by_memory
 from mtkit.scoring.metrics import MAIN_METRICS, compute_scores
 from mtkit.scoring.overlap import find_overlap
 from mtkit.scoring.score import bucket_by_length, worst_sentences
@@ -400,6 +401,7 @@ FUNCTIONS: dict[str, TextFunction] = {
     ),
     "find_overlap": lambda text: find_overlap([pair(text, text)], [pair(text, text)]),
     "check_lost_letters": find_lost_letters,
+    "translate_by_memory": lambda text: translate_by_memory([text], [pair(text, text)]),
     "find_passages": find_passages_of_lines,
     "find_texts": lambda text: find_texts([[text, text]] * 3),
     "find_texts in many columns": lambda text: find_texts([text.split()] * 3),

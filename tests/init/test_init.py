@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from commands import Stdin, call
 from mtkit.artifacts.manifest import open_artifact
+from mtkit.batching.build import build_batches
 from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.config.settings import DROP_RULES, Config
 from mtkit.config.yaml import load_config
@@ -30,11 +32,25 @@ from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import normalised
 from mtkit.corpus.statistics import Languages
 from mtkit.init.config_text import Setting, choose_settings, render
+from mtkit.init.expectation import EXPECTATIONS, describe_expectation, expected_level
 from mtkit.init.facts import CorpusFacts, describe_corpus
 from mtkit.init.init import find_plan
 from mtkit.init.partition import Partition, key_of
-from mtkit.init.presets import PRESETS, Plan, Preset, Trial, choose_plan
+from mtkit.init.presets import (
+    GREEDY_COST,
+    LOSS_COST,
+    MIN_STEPS,
+    OTHER_SECONDS,
+    PRESETS,
+    TRAINING_SHARE,
+    VALIDATION_SHARE,
+    Plan,
+    Preset,
+    Trial,
+    choose_plan,
+)
 from mtkit.init.trial import run_trial
+from mtkit.tokenizer.train_spm import train_tokenizer
 
 PARTS = "train", "valid", "test"
 LANGUAGES = "en", "ko"
@@ -128,7 +144,8 @@ def test_every_plan_is_a_valid_config(corpus: CorpusFacts, trial: Trial, minutes
     training, batching = config.training, config.batching
     assert (training.steps, training.accumulate) == (plan.steps, plan.accumulate)
     assert (batching.max_tokens, batching.max_length) == (plan.max_tokens, plan.max_length)
-    assert training.warmup < plan.steps and training.validate_every * 10 <= plan.steps
+    assert training.warmup < plan.steps
+    assert training.validate_every * plan.validations.count == plan.steps
     assert training.save_every <= training.validate_every
     for name in "sentences", "abbreviations", "truecase", "dotless_i":
         assert getattr(config.decoding, name) == getattr(corpus, name)
@@ -142,8 +159,58 @@ def test_the_forecast_keeps_the_time_unless_the_run_is_the_shortest_possible(
     corpus: CorpusFacts, trial: Trial, minutes: float
 ) -> None:
     plan = choose_plan(corpus, trial, minutes)
-    assert plan.seconds <= 60 * minutes * 1.01 or plan.steps == 100
-    assert plan.epochs <= 101 or plan.steps == 100
+    is_shortest = plan.steps <= MIN_STEPS + 2  # a multiple of the number of validations
+    assert plan.seconds <= 60 * minutes * 1.01 or is_shortest
+    assert plan.epochs <= 101 or is_shortest
+
+
+@given(
+    st.integers(200, 1_000_000),
+    st.floats(2, 100),
+    st.floats(200, 100_000),
+    st.floats(3, 1000),
+)
+def test_training_gets_two_thirds_of_the_time_unless_it_needs_less_or_preparation_takes_more(
+    pairs: int, tokens: float, speed: float, minutes: float
+) -> None:
+    corpus = facts(pairs, valid=min(1000, pairs // 20), test=min(2500, pairs // 20))
+    trial = Trial(PRESETS[1], 4000, speed, target_tokens=tokens, padded_tokens=1.2 * tokens)
+    plan = choose_plan(corpus, trial, minutes)
+    budget = 60 * minutes
+    preparation = OTHER_SECONDS + corpus.pairs * trial.pair_seconds
+    assume(preparation < 0.12 * budget and not plan.has_spare_time)
+    validated = 2 * (LOSS_COST * corpus.valid + GREEDY_COST * 20)
+    assume(validated * plan.trial.training_seconds < VALIDATION_SHARE * budget)
+    rounded_off = plan.training_seconds * plan.validations.count / plan.steps
+    assert plan.training_seconds + rounded_off >= TRAINING_SHARE * budget
+
+
+@given(CORPORA, TRIALS, MINUTES)
+def test_more_time_and_more_epochs_never_lower_the_expectation(
+    corpus: CorpusFacts, trial: Trial, minutes: float
+) -> None:
+    plan = choose_plan(corpus, trial, minutes)
+    levels = [
+        EXPECTATIONS.index(expected_level(corpus, replace(plan, epochs=times * plan.epochs)))
+        for times in (0.1, 1, 10)
+    ]
+    assert levels == sorted(levels)
+    text = " ".join(describe_expectation(corpus, plan, minutes))
+    assert f"{plan.epochs:,.1f} epochs of {corpus.pairs:,} pair" in text
+    assert ("more than the run can use" in text) == plan.has_spare_time
+
+
+def test_half_an_epoch_is_too_little_and_the_minutes_that_suffice_are_enough() -> None:
+    corpus = facts(6_120, valid=250, test=250)
+    trial = Trial(PRESETS[1], 4000, 900.0, target_tokens=40.0, padded_tokens=45.0)
+    plan = choose_plan(corpus, trial, 2.0)
+    assert plan.epochs < 1
+    (text,) = describe_expectation(corpus, plan, 2.0)
+    assert "too little to translate; from " in text
+    enough = int(text.partition("; from ")[2].partition(" minutes: ")[0].replace(",", ""))
+    longer = choose_plan(corpus, trial, float(enough))
+    assert expected_level(corpus, longer).text in text
+    assert expected_level(corpus, longer) is not expected_level(corpus, plan)
 
 
 @given(CORPORA, TRIALS, MINUTES, st.floats(1, 100))
@@ -155,7 +222,9 @@ def test_more_time_never_plans_a_smaller_model_or_less_training(
     assume((less.preset, less.vocabulary) == (more.preset, more.vocabulary))
     tokens = [plan.steps * plan.max_tokens * plan.accumulate for plan in (less, more)]
     per_validation = 10 * more.max_tokens * more.accumulate  # steps are rounded to validations
-    assert tokens[0] <= tokens[1] + per_validation
+    more_validations = 60 * VALIDATION_SHARE * minutes / less.trial.training_seconds
+    spent = more_validations * trial.padded_tokens  # the time of validations may grow, too
+    assert tokens[0] <= tokens[1] + per_validation + spent
 
 
 @pytest.mark.parametrize(
@@ -410,6 +479,26 @@ def test_repeated_pairs_are_trained_on_once_and_hold_out_no_more(corpus: Path) -
         assert load_config(f"{name}.yaml").batching.deduplicate == (name == "b")
     for part in ("valid", "test"):
         assert lines_of(f"a-data/{part}.en") == lines_of(f"b-data/{part}.en")
+
+
+def test_the_counts_add_up_and_training_drops_what_is_said(
+    corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = list(zip(*(lines_of(f"a.{language}") for language in LANGUAGES), strict=True))
+    rows += [*rows[:50], ("", "x"), ("A dog runs &amp; sleeps.", "개가 달린다."), ("A dog.", "")]
+    for side, language in enumerate(LANGUAGES):
+        write(f"a.{language}", [row[side] for row in rows])
+    assert call("init", "a.en", "a.ko") == 0
+    counts = re.findall(r"^(pairs read|- .*?|= .*?) {2,}([\d,]+)$", capsys.readouterr().out, re.M)
+    numbers = [int(number.replace(",", "")) for _, number in counts]
+    assert numbers[0] == len(rows) and numbers[0] == sum(numbers[1:])
+    assert counts[1] == ("- blank on a side", "2")
+    config = load_config("mtkit.yaml", ["tokenizer.vocab_size=1000"])
+    train_tokenizer(config)
+    batches = build_batches(config)
+    assert batches.report["train"]["kept"] == numbers[-1]
+    assert call("init", "a.en", "a.ko", "--force", "-q") == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_faulty_pairs_are_not_held_out_whatever_their_file_is_called(corpus: Path) -> None:
