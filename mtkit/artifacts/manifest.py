@@ -137,12 +137,15 @@ def listed_files(folder: Path) -> frozenset[str] | None:
     """Return the names of the files that mtkit wrote to a folder, with that of the manifest.
 
     Return None if the folder has no manifest, or a damaged one, or is a link to another folder.
+
+    Raises:
+        OSError: the manifest cannot be read now, which does not mean that it is damaged.
     """
     if folder.is_symlink():
         return None
     try:
         manifest = _read_manifest(folder)
-    except (OSError, UserError):
+    except (FileNotFoundError, NotADirectoryError, UserError):
         return None
     if not _has_right_hashes(manifest):
         return None

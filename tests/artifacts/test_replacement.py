@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -190,6 +192,30 @@ def test_a_foreign_folder_that_is_named_like_a_draft_stops_training_before_it_be
     with pytest.raises(UserError, match=r"step-00000002\.partial was not written by mtkit"):
         train(config)
     assert not Path(config.run, METRICS_FILE).exists()
+
+
+@pytest.mark.parametrize("act", [remove, make])
+def test_a_manifest_that_cannot_be_read_now_is_not_a_damaged_one(
+    act: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when too many files are open, or a network file system fails for a moment."""
+    artifact = tmp_path / "tokenizer"
+    make(artifact)
+    before = snapshot(artifact)
+    read = Path.read_text
+
+    def fail(self: Path, *arguments: Any, **named: Any) -> str:
+        if self == artifact / MANIFEST:
+            raise OSError(errno.EMFILE, "Too many open files", str(self))
+        return read(self, *arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", fail)
+        with pytest.raises(OSError, match="Too many open files"):
+            act(artifact)
+    assert [path.name for path in tmp_path.iterdir()] == ["tokenizer"]
+    assert snapshot(artifact) == before
+    act(artifact)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"kind": "tokenizer"}'])

@@ -110,6 +110,13 @@ def test_campaign_of_faults_of_every_operation(
     stage: str, is_lasting: bool, finished: FinishedRun, tmp_path: Path
 ) -> None:
     hits: Counter[str] = Counter()
+    wrong: list[str] = []
     for number in range(len(finished.operations[stage].operations)):
-        hits[fail_and_finish(stage, Fault(number, is_lasting), finished, tmp_path)] += 1
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        try:
+            hits[fail_and_finish(stage, Fault(number, is_lasting), finished, folder)] += 1
+        except AssertionError as error:
+            wrong.append(str(error))
     print(f"{stage}: {hits.total()} operations failed, by kind: {dict(hits)}")
+    assert wrong == [], "\n".join(wrong)
