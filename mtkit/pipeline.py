@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.manifest import Artifact, kind_at
 from mtkit.artifacts.recipe import scores_recipe
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, config_of, default_run
 from mtkit.artifacts.stage import Draft, Stage
@@ -53,12 +53,15 @@ class _Start:
 
     time: float
     """Seconds of `time.monotonic`."""
-    has_checkpoint: bool
-    """Whether an earlier command has trained this run."""
+    was_interrupted: bool
+    """Whether an earlier command has begun to train this run, and was interrupted."""
 
     @classmethod
     def of(cls, config: Config) -> _Start:
-        return cls(time.monotonic(), bool(checkpoint_steps(Path(config.run) / CHECKPOINTS)))
+        """Return the start of a command that begins now."""
+        run = Path(config.run)
+        has_model = kind_at(run / "model") is not None
+        return cls(time.monotonic(), not has_model and bool(checkpoint_steps(run / CHECKPOINTS)))
 
 
 def run(config: Config | str | Path) -> MetricScores:
@@ -116,7 +119,7 @@ def _test_and_print(config: Config, model: Artifact, started: _Start) -> None:
         _name_score_commands(run, test)
     total = timedelta(seconds=round(time.monotonic() - started.time))
     training = timedelta(seconds=round(model.report["training_seconds"]))
-    with_others = ", with all interrupted commands" if started.has_checkpoint else ""
+    with_others = ", with all interrupted commands" if started.was_interrupted else ""
     say(f"done in {total} (training{with_others}: {training}): {model.path}")
     say(f"to translate: echo 'a sentence' | mtkit translate -m {run}")
     if test is not None:

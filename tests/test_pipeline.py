@@ -96,6 +96,8 @@ def test_a_run_that_was_interrupted_says_so_at_its_end(
     Path("mtkit.yaml").write_text(dump_config(config), "utf-8")
     assert call("run") == 0
     assert "(training, with all interrupted commands: 0:" in capsys.readouterr().err
+    assert call("run") == 0
+    assert "interrupted" not in capsys.readouterr().err
 
 
 def test_a_test_set_that_takes_too_long_is_scored_in_part_and_the_rest_can_be_scored(

@@ -44,8 +44,8 @@ class ChangedRunError(UserError):
     def __str__(self) -> str:
         return (
             f"{self.checkpoint} was saved with other settings ({self.change.describe()}); undo "
-            "that to resume, or choose another run directory; there, training.init_from="
-            f"{self.run} continues from the weights of this run"
+            f"that to resume, or choose another run directory; training.init_from={self.run} in "
+            "that one continues from the weights of this run"
         )
 
 

@@ -1,6 +1,6 @@
 """What to expect from a plan, in words: it depends on the pairs, their length and the epochs.
 
-The limits were calibrated on runs of this machine's kind, see configs/RESULTS.md#mtkit-init.
+The limits were calibrated on a few small corpora: configs/RESULTS.md#mtkit-init has the runs.
 """
 
 from __future__ import annotations
@@ -19,22 +19,34 @@ class Expectation:
     """What a model can do, and how much it takes."""
 
     text: str
-    min_pairs: int
     min_trainings: float
     """Least number of epochs, in units of `_least_epochs`."""
+    min_pairs: int = 0
+    needs_pairs_for_length: bool = False
+    """Whether it takes at least `_pairs_for_length`."""
 
 
 EXPECTATIONS = (
-    Expectation("too little to translate", 0, 0.0),
-    Expectation("the gist of short sentences like these", 0, 1.0),
-    Expectation("enough for one kind of text; other text will be translated badly", 10_000, 3.0),
-    Expectation("enough for a usable translator", 300_000, 3.0),
+    Expectation("too little to translate", 0.0),
+    Expectation("hardly better than a look-up in the training data", 1.0),
+    Expectation("the gist of sentences like these", 1.0, needs_pairs_for_length=True),
+    Expectation(
+        "enough for one kind of text; other text will be translated badly",
+        3.0,
+        min_pairs=10_000,
+        needs_pairs_for_length=True,
+    ),
+    Expectation(
+        "enough for a usable translator", 3.0, min_pairs=300_000, needs_pairs_for_length=True
+    ),
 )
-"""The levels, from low to high."""
+"""The expectations, from low to high."""
 MIN_EPOCHS = 2.5
 """Least epochs of a small corpus of short sentences, before a model translates at all."""
-EPOCHS_PER_TOKEN = 1 / 6
-"""Least epochs for each target token of a mean sentence: long sentences are harder."""
+EPOCHS_PER_SQUARED_TOKEN = 1 / 144
+"""Least epochs for each squared target token of a mean sentence: long sentences are harder."""
+PAIRS_PER_SQUARED_TOKEN = 4.0
+"""Least pairs for each squared target token, from which a model can learn the gist."""
 SMALL_PAIRS = 30_000
 """From this number of pairs on, fewer epochs do: half of them for four times the pairs."""
 MINUTES_TO_TRY = (
@@ -47,13 +59,16 @@ MINUTES_TO_TRY = (
 
 def describe_expectation(facts: CorpusFacts, plan: Plan, minutes: float) -> Iterator[str]:
     """Say what to expect of the plan, in which time more, and why it does not use all the time."""
-    level = expected_level(facts, plan)
-    text = f"expect: {plan.epochs:,.1f} epochs of {plural(facts.pairs, 'pair')}: {level.text}"
+    expected = expected_level(facts, plan)
+    text = f"expect: {plan.epochs:,.1f} epochs of {plural(facts.pairs, 'pair')}: {expected.text}"
     higher = _next_level(facts, plan, minutes)
     if higher is not None:
         least_minutes, next_level = higher
         text += f"; from {least_minutes:,} minutes: {next_level.text}"
-    elif level is not EXPECTATIONS[-1]:
+    pairs_for_length = round(_pairs_for_length(plan), -2)
+    if facts.pairs < pairs_for_length:
+        text += f"; for the gist, sentences this long need about {pairs_for_length:,.0f} pairs"
+    elif higher is None and expected is not EXPECTATIONS[-1]:
         text += "; more pairs would help most"
     yield text
     if plan.has_spare_time:
@@ -64,20 +79,28 @@ def describe_expectation(facts: CorpusFacts, plan: Plan, minutes: float) -> Iter
 
 
 def expected_level(facts: CorpusFacts, plan: Plan) -> Expectation:
-    """Return the highest level for which pairs and epochs are enough."""
-    trainings = plan.epochs / _least_epochs(facts.pairs, plan.trial.target_tokens)
+    """Return the highest expectation for which pairs and epochs are enough."""
+    trainings = plan.epochs / _least_epochs(facts, plan)
+    has_pairs_for_length = facts.pairs >= _pairs_for_length(plan)
     reached = [
         level
         for level in EXPECTATIONS
-        if facts.pairs >= level.min_pairs and trainings >= level.min_trainings
+        if trainings >= level.min_trainings
+        and facts.pairs >= level.min_pairs
+        and (has_pairs_for_length or not level.needs_pairs_for_length)
     ]
     return reached[-1]
 
 
-def _least_epochs(pairs: int, target_tokens: float) -> float:
+def _least_epochs(facts: CorpusFacts, plan: Plan) -> float:
     """Return after how many epochs a model is better than a look-up in the training data."""
-    epochs = max(MIN_EPOCHS, EPOCHS_PER_TOKEN * target_tokens)
-    return epochs * math.sqrt(min(1.0, SMALL_PAIRS / pairs))
+    epochs = max(MIN_EPOCHS, EPOCHS_PER_SQUARED_TOKEN * plan.trial.target_tokens**2)
+    return epochs * math.sqrt(min(1.0, SMALL_PAIRS / facts.pairs))
+
+
+def _pairs_for_length(plan: Plan) -> float:
+    """Return how many pairs a model needs to learn the gist of sentences of this length."""
+    return PAIRS_PER_SQUARED_TOKEN * plan.trial.target_tokens**2
 
 
 def _next_level(facts: CorpusFacts, plan: Plan, minutes: float) -> tuple[int, Expectation] | None:
