@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 
 from mtkit.artifacts.manifest import Artifact, kind_at
@@ -43,6 +45,8 @@ MAX_SAMPLES = 3
 """Number of test sentences that are shown with their translations."""
 TEST_PORTIONS = 32
 """The test set is translated in so many portions, of which each is spread over the set."""
+MIN_TEST_LINES = 30
+"""Fewest lines of a test set that are translated, however long they take."""
 ALL_SOURCES, ALL_REFERENCES = "all.source.txt", "all.reference.txt"
 """Files of RUN/test: all lines, if only a part of the test set was translated."""
 
@@ -202,21 +206,27 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
         translator.translate(sources[:1])  # the first call prepares the engine
         started = time.monotonic()
         done = 0
-        size = 1
+        size = min(TEST_PORTIONS, math.ceil(TEST_PORTIONS * MIN_TEST_LINES / len(pairs)))
         while size > 0:
-            chosen = range(done, done + size)
+            portions = _spread_portions(done, done + size)
             for group in groups:
-                rows = [row for row in group.rows if row % TEST_PORTIONS in chosen]
+                rows = [row for row in group.rows if row % TEST_PORTIONS in portions]
                 lines = [sources[row] for row in rows]
-                for translations in translator.stream(lines, group.request):
-                    shown.advance(len(translations))
-                    for translation in translations:
-                        hypotheses[rows.pop(0)] = translation.text
+                found = chain.from_iterable(translator.stream(lines, group.request))
+                for row, translation in zip(rows, found, strict=True):
+                    hypotheses[row] = translation.text
+                    shown.advance()
             done += size
             seconds = time.monotonic() - started
             affordable = int((max_seconds - seconds) * done / max(seconds, 1e-6))
             size = min(2 * size, TEST_PORTIONS - done, affordable)
     return hypotheses
+
+
+def _spread_portions(start: int, end: int) -> set[int]:
+    """Return the portions with these places in an order in which neighbours are far apart."""
+    # A step without common divisor leads to every portion once; 13 is near the golden section.
+    return {13 * place % TEST_PORTIONS for place in range(start, end)}
 
 
 def _write_lines(path: Path, lines: Sequence[str]) -> None:
