@@ -19,14 +19,15 @@ from mtkit.artifacts.storage import write_json
 from mtkit.batching.encode import Encoded, encode_pairs
 from mtkit.batching.plan import Weights
 from mtkit.batching.store import Store, store_writer
+from mtkit.config.corpora import listed
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.corpus.readable import check_all_readable
 from mtkit.corpus.rules import PairFilter, held_out_sources
-from mtkit.corpus.statistics import compute_statistics
+from mtkit.corpus.statistics import statistics_by_corpus
 from mtkit.errors import UserError
 from mtkit.progress import progress
-from mtkit.report import fitted, plural, say
+from mtkit.report import fitted, plural, printable, say
 from mtkit.tokenizer.codec import Tokenizer
 
 EXAMPLES_PER_REASON, PRINTED_EXAMPLES = 5, 2
@@ -138,12 +139,14 @@ def _pair_filter(config: Config) -> PairFilter | None:
     rules, data = config.batching.drop, config.data
     if not rules:
         return None
-    statistics = compute_statistics(read_pairs(data.train))
+    corpora = len(listed(data.train))
+    statistics = statistics_by_corpus(read_pairs(data.train), corpora)
     if "overlap" in rules:
         held_out = [data.valid]
         if data.test:
             held_out.append(data.test)
-        statistics = replace(statistics, held_out=held_out_sources(held_out))
+        sources = held_out_sources(held_out)
+        statistics = [replace(each, held_out=sources) for each in statistics]
     return PairFilter(rules, statistics)
 
 
@@ -207,8 +210,8 @@ def _say_counts(name: str, counts: _Counts) -> None:
         say(f"  dropped {plural(dropped.count, 'pair')} ({reason}), such as")
         for example in dropped.examples[:PRINTED_EXAMPLES]:
             say(f"    {example['where']}")
-            say(fitted(f"      source  {example['source']}"))
-            say(fitted(f"      target  {example['target']}"))
+            say(fitted(f"      source  {printable(example['source'])}"))
+            say(fitted(f"      target  {printable(example['target'])}"))
 
 
 def _write_store(

@@ -11,9 +11,11 @@ from typer import Argument, Option
 
 from mtkit.cli.options import Columns, Debug, Json, Languages, Quiet, refuse
 from mtkit.errors import UserError
+from mtkit.report import plural, say
 
 if TYPE_CHECKING:
     from mtkit.config.corpora import Corpus
+    from mtkit.corpus.check import NamedCorpora
 
 SOURCE_HELP = "Source text; or a table or dataset that contains source and target."
 Target = Annotated[
@@ -30,6 +32,10 @@ def check(
         Option("-c", "--config", help="YAML config: check all its corpora, not SOURCE and TARGET."),
     ] = None,
     languages: Languages = None,
+    rows: Annotated[
+        Path | None,
+        Option("--rows", metavar="FILE.csv", help="Write every faulty pair, with its reasons."),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -38,23 +44,55 @@ def check(
 
     Finds encoding errors, duplicate pairs, text in other languages, and misaligned files. With -c
     it also checks whether training, validation and test data overlap. The exit code is 2 if a
-    check fails.
+    check fails. To correct a table, --rows lists its faulty rows.
     Example: mtkit check train.en train.fr
     """
     if (source is None) == (config is None):
         raise UserError("check: give either SOURCE and TARGET, or a config with -c")
-    from mtkit.corpus.summary import check, corpora_of
+    from mtkit.corpus.check import check_all
+    from mtkit.corpus.summary import corpora_of, show_reports
 
+    batching = None
+    corpora: NamedCorpora
+    declared: tuple[str | None, str | None]
     if config is None:
-        corpus = named_corpus(str(source), target, columns)
-        check({"train": corpus}, languages or (None, None), as_json=json)
-        return
-    refuse("cannot be used with -c, because the config gives the columns", columns=columns)
-    from mtkit.config.yaml import read_config
+        corpora = {"train": named_corpus(str(source), target, columns)}
+        declared = languages or (None, None)
+    else:
+        refuse("cannot be used with -c, because the config gives the columns", columns=columns)
+        from mtkit.config.yaml import read_config
 
-    settings, _ = read_config(config, [], None)
-    named = languages or (None, settings.data.target_language)
-    check(corpora_of(settings), named, settings.batching, as_json=json)
+        settings, _ = read_config(config, [], None)
+        corpora = corpora_of(settings)
+        declared = languages or (None, settings.data.target_language)
+        batching = settings.batching
+    if rows is not None:
+        _check_rows_file(rows, corpora)
+    reports = check_all(corpora, declared)
+    if rows is not None:
+        from mtkit.corpus.faulty_rows import write_faulty_rows
+        from mtkit.decoding.output import open_output
+
+        with open_output(rows) as (file, _):
+            count = write_faulty_rows(file, corpora, reports)
+        say(f"{rows}: {plural(count, 'faulty pair')}")
+    show_reports(reports, batching, as_json=json)
+
+
+def _check_rows_file(path: Path, corpora: NamedCorpora) -> None:
+    """Raise UserError if faulty rows cannot be written to a file, before corpora are checked."""
+    from mtkit.config.corpora import listed
+    from mtkit.corpus.read import paths_of
+    from mtkit.decoding.output import check_output
+
+    if path.suffix.lower() != ".csv":
+        raise UserError(f"--rows: {path}: choose a name that ends in .csv")
+    check_output(path)
+    for part in corpora.values():
+        for corpus in listed(part):
+            for file in paths_of(corpus):
+                if path.is_file() and file.is_file() and path.samefile(file):
+                    raise UserError(f"--rows: {path} is an input; choose another output")
 
 
 def init(

@@ -21,17 +21,19 @@ from mtkit.config.language_codes import language_code
 from mtkit.config.settings import DROP_RULES, DropRule
 from mtkit.corpus.findings import (
     MAX_EXAMPLES,
+    NO_ALIGNMENT,
     Finding,
     Status,
     check_alignment,
     check_files,
     check_languages,
     check_size,
+    merge_findings,
 )
 from mtkit.corpus.languages import is_supported
 from mtkit.corpus.lost_letters import check_lost_letters
 from mtkit.corpus.misalignment import Passage, find_passages, line_features
-from mtkit.corpus.read import Pair, UnequalSidesError, chunks, read_pairs
+from mtkit.corpus.read import Pair, UnequalSidesError, chunks, name_of, read_pairs
 from mtkit.corpus.rules import (
     ALREADY_SPLIT,
     INVALID_TEXT,
@@ -40,7 +42,7 @@ from mtkit.corpus.rules import (
     held_out_sources,
     normalised,
 )
-from mtkit.corpus.statistics import CorpusStatistics, Languages, compute_statistics, hash_of
+from mtkit.corpus.statistics import CorpusStatistics, Languages, hash_of, statistics_by_corpus
 from mtkit.errors import UserError
 from mtkit.progress import progress
 
@@ -60,7 +62,10 @@ class CorpusReport:
     pairs: int
     distinct_pairs: int
     """Pairs without blank sides, each counted once."""
-    statistics: CorpusStatistics
+    statistics: list[CorpusStatistics]
+    """Those of each corpus of a mix, in the order of the config."""
+    names: list[str]
+    """The files or datasets of these corpora."""
     unequal_files: Finding
     misalignment: Finding
     size: Finding
@@ -111,6 +116,15 @@ class CorpusReport:
         return round(finding.count * self.distinct_pairs / max(1, finding.checked))
 
 
+def check_all(corpora: NamedCorpora, languages: Languages) -> dict[str, CorpusReport]:
+    """Check all corpora; `languages`: declared codes of source and target.
+
+    Raises:
+        UserError: a corpus cannot be read.
+    """
+    return {name: check_part(name, corpora, languages) for name in corpora}
+
+
 def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> CorpusReport:
     """Check the corpus `name`; it should not contain sources of the corpora that follow it."""
     names = list(corpora)
@@ -135,6 +149,7 @@ def check_corpus(
 ) -> CorpusReport:
     """Check the corpora: apply rules to a sample (`overlap`: to all pairs), and all other checks.
 
+    Each corpus of a mix is compared with its own statistics; a finding counts the pairs of all.
     `languages`: declared codes; `held_out`: normalised sources of validation and test sets;
     `is_training`: False for validation and test sets, which may be small, and of which no setting
     drops pairs.
@@ -142,42 +157,55 @@ def check_corpus(
     Raises:
         UserError: the corpora cannot be read; files of different lengths are only a finding.
     """
-    survey = _Survey(corpora, held_out)
-    statistics = replace(compute_statistics(survey, languages), held_out=held_out)
+    survey = _Survey(listed(corpora), held_out)
+    statistics = [
+        replace(each, held_out=held_out)
+        for each in statistics_by_corpus(survey, len(survey.corpora), languages)
+    ]
     if not survey.count and survey.unequal:
-        raise UserError(survey.unequal)
+        raise UserError("; ".join(survey.unequal))
+
+    names = [name_of(corpus) for corpus in survey.corpora]
+
+    def merge(findings: Sequence[Finding]) -> Finding:
+        return merge_findings(findings, names)
+
+    def apply(rule: Rule) -> list[Finding]:
+        return [_apply(rule, each) for each in statistics]
 
     applicable = _applicable_rules(languages, has_held_out=bool(held_out))
-    rules: dict[str, Finding] = {}
+    rules: dict[str, list[Finding]] = {}
     with progress("checking", len(applicable) + 2, "rules") as bar:
-        invalid_text = _apply(INVALID_TEXT, statistics)
+        invalid_text = merge(apply(INVALID_TEXT))
         bar.advance()
-        already_split = _apply(ALREADY_SPLIT, statistics)
+        already_split = merge(apply(ALREADY_SPLIT))
         bar.advance()
         for rule in applicable:
             if rule.name == "overlap":
-                finding = _finding_of(rule, survey.overlap, checked=survey.distinct)
+                rules[rule.name] = [_finding_of(rule, survey.overlap, checked=survey.distinct)]
             else:
-                finding = _apply(rule, statistics)
-            if is_training:
-                finding = replace(finding, setting=f"batching.drop: [{rule.name}]")
-            rules[rule.name] = finding
+                rules[rule.name] = apply(rule)
             bar.advance()
 
+    merged_rules: dict[str, Finding] = {}
+    for name, findings in rules.items():
+        setting = f"batching.drop: [{name}]" if is_training else None
+        merged_rules[name] = replace(merge(findings), setting=setting)
     return CorpusReport(
         pairs=survey.count,
         distinct_pairs=survey.distinct,
         statistics=statistics,
-        unequal_files=check_files(survey.unequal),
-        misalignment=_check_misalignment(survey, corpora),
+        names=names,
+        unequal_files=check_files("; ".join(survey.unequal)),
+        misalignment=merge(_check_misalignment(survey)),
         size=check_size(survey.distinct, MIN_PAIRS if is_training else MIN_HELD_OUT_PAIRS),
-        languages=check_languages(statistics, languages),
+        languages=merge([check_languages(each, languages) for each in statistics]),
         blank=survey.blank_finding(),
         repeated=survey.repeated_finding(is_training=is_training),
         invalid_text=invalid_text,
-        lost_letters=check_lost_letters(statistics),
+        lost_letters=merge([check_lost_letters(each) for each in statistics]),
         already_split=already_split,
-        rules=rules,
+        rules=merged_rules,
         drop=_recommended(rules, languages) if is_training else [],
     )
 
@@ -203,8 +231,8 @@ class _Survey:
     The files may have different lengths.
     """
 
-    def __init__(self, corpora: Corpus | list[Corpus], held_out: AbstractSet[str]) -> None:
-        self._corpora = corpora
+    def __init__(self, corpora: list[Corpus], held_out: AbstractSet[str]) -> None:
+        self.corpora = corpora
         self._held_out = held_out
         self.count = 0
         """Number of all pairs."""
@@ -212,10 +240,10 @@ class _Survey:
         self.repeated = _FaultyPairs()
         self.overlap = _FaultyPairs()
         """The distinct pairs whose source is held out."""
-        self.unequal = ""
-        """How long the files are, if their lengths differ."""
-        self.features: list[NDArray[Any]] = []
-        """For each chunk of n pairs, the (2, n) features of their sides."""
+        self.unequal: list[str] = []
+        """How long the files of a corpus are, if their lengths differ."""
+        self.features: list[list[NDArray[Any]]] = [[] for _ in corpora]
+        """For each corpus, in parts of n pairs, the (2, n) features of their sides."""
 
     @property
     def distinct(self) -> int:
@@ -225,14 +253,15 @@ class _Survey:
     def __iter__(self) -> Iterator[Pair]:
         """Yield every pair; all attributes are complete after the last pair."""
         seen: set[int] = set()
-        for chunk in chunks(self._read()):
-            source_features = line_features([pair.source for pair in chunk])
-            target_features = line_features([pair.target for pair in chunk])
-            self.features.append(np.stack([source_features, target_features]))
-            for pair in chunk:
-                self._count_faults(pair, seen)
-            self.count += len(chunk)
-            yield from chunk
+        for index, corpus in enumerate(self.corpora):
+            for chunk in chunks(self._read(corpus)):
+                source_features = line_features([pair.source for pair in chunk])
+                target_features = line_features([pair.target for pair in chunk])
+                self.features[index].append(np.stack([source_features, target_features]))
+                for pair in chunk:
+                    self._count_faults(pair, seen)
+                self.count += len(chunk)
+                yield from (pair._replace(corpus=index) for pair in chunk)
 
     def _count_faults(self, pair: Pair, seen: set[int]) -> None:
         """Count the pair if it has a fault; `seen`: hashes of earlier pairs, to which it adds."""
@@ -275,11 +304,11 @@ class _Survey:
             examples=self.repeated.examples,
         )
 
-    def _read(self) -> Iterator[Pair]:
+    def _read(self, corpus: Corpus) -> Iterator[Pair]:
         try:
-            yield from read_pairs(self._corpora)
+            yield from read_pairs(corpus)
         except UnequalSidesError as error:
-            self.unequal = error.lengths
+            self.unequal.append(error.lengths)
 
 
 def _applicable_rules(languages: Languages, *, has_held_out: bool) -> list[Rule]:
@@ -324,38 +353,45 @@ def _finding_of(rule: Rule, faulty: _FaultyPairs, checked: int) -> Finding:
     )
 
 
-def _check_misalignment(survey: _Survey, corpora: Corpus | list[Corpus]) -> Finding:
-    """Check with the features of all lines; read the corpora again to name the lines."""
-    source, target = np.concatenate(survey.features, axis=1)
-    passages = find_passages(source, target)
-    # The longer side: a sentence in Chinese has as few characters as an entry of a dictionary.
-    median_length = max(np.median(source["length"]), np.median(target["length"]))
-    places = _find_places(corpora, passages)
-    return check_alignment(passages, places, float(median_length))
+def _check_misalignment(survey: _Survey) -> list[Finding]:
+    """Check each corpus with the features of all its lines; read it again to name the lines."""
+    findings: list[Finding] = []
+    for corpus, parts in zip(survey.corpora, survey.features, strict=True):
+        if not parts:  # one of its files is empty, and another is not
+            findings.append(NO_ALIGNMENT)
+            continue
+        source, target = np.concatenate(parts, axis=1)
+        passages = find_passages(source, target)
+        # The longer side: a sentence in Chinese has as few characters as an entry of a dictionary.
+        median_length = max(np.median(source["length"]), np.median(target["length"]))
+        places = _find_places(corpus, passages)
+        findings.append(check_alignment(passages, places, float(median_length)))
+    return findings
 
 
-def _find_places(corpora: Corpus | list[Corpus], passages: Iterable[Passage]) -> list[str]:
+def _find_places(corpus: Corpus, passages: Iterable[Passage]) -> list[str]:
     """Return file and line of the first pair of each misaligned passage."""
     rows = {passage.first for passage in passages if passage.shift != 0}
     if not rows:
         return []
-    pairs = islice(read_pairs(corpora), max(rows) + 1)
+    pairs = islice(read_pairs(corpus), max(rows) + 1)
     return [pair.where for row, pair in enumerate(pairs) if row in rows]
 
 
-def _recommended(findings: Mapping[str, Finding], languages: Languages) -> list[DropRule]:
-    """Return the rules that few enough pairs break.
+def _recommended(findings: Mapping[str, Sequence[Finding]], languages: Languages) -> list[DropRule]:
+    """Return the rules that few enough pairs of every corpus break.
 
     Leave out `language` if a declared language cannot be identified: `mtkit batch` does not know
     the declaration, and would identify a related language instead.
     """
     recommended: set[str] = set()
     for rule in RULES:
-        finding = findings.get(rule.name)
-        if finding is None:
-            continue
-        max_count = rule.recommended_share * finding.checked
-        if 0 < finding.count <= max_count:
+        of_corpora = findings.get(rule.name, ())
+        is_broken = any(finding.count for finding in of_corpora)
+        is_rare = all(
+            finding.count <= rule.recommended_share * finding.checked for finding in of_corpora
+        )
+        if is_broken and is_rare:
             recommended.add(rule.name)
     if not all(code is None or is_supported(code) for code in languages):
         recommended.discard("language")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mtkit.corpus.languages import is_supported, langid_code
@@ -44,6 +44,31 @@ class Finding:
     """Some faulty pairs, in the form of `Pair.excerpt`."""
 
 
+SEVERITY: Mapping[Status, int] = {"passed": 0, "warned": 1, "failed": 2}
+
+
+def merge_findings(findings: Sequence[Finding], names: Sequence[str]) -> Finding:
+    """Return one finding about all corpora of a mix: the worst status, and the sums of counts.
+
+    `findings`: the same check of one corpus or of several, whose names are `names`. The note says
+    which corpora have the fault.
+    """
+    if len(findings) == 1:
+        return findings[0]
+    worst = max(findings, key=lambda finding: SEVERITY[finding.status])
+    notes: list[str] = []
+    for finding, name in zip(findings, names, strict=True):
+        if finding.status != "passed":
+            pairs = f"{finding.count:,} of {plural(finding.checked, 'pair')}"
+            notes.append(f"{name}: {finding.note or pairs}")
+    return replace(
+        worst,
+        count=sum(finding.count for finding in findings),
+        checked=sum(finding.checked for finding in findings),
+        note="; ".join(notes),
+    )
+
+
 def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
     """Fail a corpus with fewer distinct pairs than the first bound; warn below the second bound."""
     needed, enough = min_pairs
@@ -76,6 +101,17 @@ def check_files(note: str) -> Finding:
         advice="make the files equally long; if lines are shifted, `misalignment` names the first",
         note=note,
     )
+
+
+NO_ALIGNMENT = Finding(
+    name="misalignment",
+    status="passed",
+    count=0,
+    checked=0,
+    meaning="a file is empty",
+    advice="give the other one",
+)
+"""The finding about a corpus without pairs."""
 
 
 def check_alignment(

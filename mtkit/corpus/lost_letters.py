@@ -8,10 +8,13 @@ they are rare, or in words that both sides share.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
 
 from mtkit.corpus.findings import MAX_EXAMPLES, Finding, Status
+from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 
 MIN_SHARE, MAX_SHARE = 0.003, 0.01
@@ -47,9 +50,9 @@ class Substitute:
     min_share_of_sign: float = 0.0
     """Smallest share of texts with lost letters among the texts that have the character at all."""
 
-    def is_in(self, text: str) -> bool:
-        """Return whether the text has the character at all."""
-        return any(sign in text for sign in self.signs)
+    def may_be_in(self, text: str) -> bool:
+        """Return whether the text has the character at all; a mark may be in any text."""
+        return not self.signs or any(sign in text for sign in self.signs)
 
 
 def _damaged_by_question_marks(text: str, side: SideStatistics) -> list[str]:
@@ -145,58 +148,77 @@ SUBSTITUTES = (
 )
 
 
+@dataclass(frozen=True)
+class LetterLoss:
+    """A substitute that one side of a corpus has."""
+
+    substitute: Substitute
+    side: Literal["source", "target"]
+    statistics: SideStatistics
+    """Those of the side."""
+
+    def is_in(self, pair: Pair) -> bool:
+        """Return whether the pair has lost letters.
+
+        A word that the other side has, too, was not translated, such as a URL: it proves nothing.
+        """
+        text, other_text = pair.source, pair.target
+        if self.side == "target":
+            text, other_text = other_text, text
+        if not self.substitute.may_be_in(text):
+            return False
+        damaged = self.substitute.find(text, self.statistics)
+        return bool(damaged) and not set(other_text.split()).issuperset(damaged)
+
+    def describe(self, share: float) -> str:
+        """Say which share of the lines has lost letters."""
+        percent = f"{share:.0%}" if share >= MAX_SHARE else f"{share:.1%}"
+        return f"{self.substitute.name} in {percent} of the {self.side}s"
+
+
+def find_losses(statistics: CorpusStatistics) -> list[tuple[LetterLoss, list[Pair]]]:
+    """Return each loss that the sample of a corpus proves, with the damaged pairs, worst first."""
+    losses: list[tuple[LetterLoss, list[Pair]]] = []
+    for substitute in SUBSTITUTES:
+        for loss in (
+            LetterLoss(substitute, "source", statistics.source),
+            LetterLoss(substitute, "target", statistics.target),
+        ):
+            damaged = [pair for pair in statistics.sample if loss.is_in(pair)]
+            needed = max(MIN_DAMAGED_LINES, MIN_SHARE * len(statistics.sample))
+            if len(damaged) >= needed and _is_usual(loss, statistics, damaged):
+                losses.append((loss, damaged))
+    return sorted(losses, key=lambda loss: -len(loss[1]))
+
+
+def _is_usual(loss: LetterLoss, statistics: CorpusStatistics, damaged: Sequence[Pair]) -> bool:
+    """Return whether the texts that have the substitute often have it in place of letters."""
+    texts = [getattr(pair, loss.side) for pair in statistics.sample]
+    texts_with_sign = sum(map(loss.substitute.may_be_in, texts))
+    return len(damaged) >= loss.substitute.min_share_of_sign * texts_with_sign
+
+
 def check_lost_letters(statistics: CorpusStatistics) -> Finding:
     """Check that no letters were lost on a side, in the sample of the statistics."""
-    losses: list[tuple[float, str]] = []
-    damaged_rows: set[int] = set()
-    for substitute in SUBSTITUTES:
-        for side in ("source", "target"):
-            rows = _damaged_rows(substitute, statistics, side)
-            share = len(rows) / len(statistics.sample) if rows else 0.0
-            if len(rows) < MIN_DAMAGED_LINES or share <= MIN_SHARE:
-                continue
-            percent = f"{share:.0%}" if share >= MAX_SHARE else f"{share:.1%}"
-            losses.append((share, f"{substitute.name} in {percent} of the {side}s"))
-            damaged_rows.update(rows)
+    pairs = len(statistics.sample)
+    losses = find_losses(statistics)
+    damaged: dict[str, Pair] = {}
+    for _, of_loss in losses:
+        damaged.update((pair.where, pair) for pair in of_loss)
     status: Status = "passed"
     note = ""
     if losses:
-        losses.sort(reverse=True)
-        worst_share, _ = losses[0]
-        status = "failed" if worst_share > MAX_SHARE else "warned"
-        names = ", ".join(name for _, name in losses)
+        _, of_worst = losses[0]
+        status = "failed" if len(of_worst) > MAX_SHARE * pairs else "warned"
+        names = ", ".join(loss.describe(len(found) / pairs) for loss, found in losses)
         note = f"{names}: letters were lost when the file was saved"
-    first_rows = sorted(damaged_rows)[:MAX_EXAMPLES]
     return Finding(
         name="lost letters",
         status=status,
-        count=len(damaged_rows),
-        checked=len(statistics.sample),
+        count=len(damaged),
+        checked=pairs,
         meaning="they cannot be restored from this file",
         advice="save the original again, as UTF-8 (a spreadsheet: as CSV UTF-8)",
         note=note,
-        examples=[statistics.sample[row].excerpt() for row in first_rows],
+        examples=[pair.excerpt() for pair in islice(damaged.values(), MAX_EXAMPLES)],
     )
-
-
-def _damaged_rows(substitute: Substitute, statistics: CorpusStatistics, side: str) -> list[int]:
-    """Return the places in the sample where a side has lost letters; [] if that is not certain.
-
-    A word that the other side has, too, was not translated, such as a URL: it proves nothing.
-    """
-    side_statistics: SideStatistics = getattr(statistics, side)
-    other_side = "target" if side == "source" else "source"
-    rows: list[int] = []
-    texts_with_sign = 0
-    for row, pair in enumerate(statistics.sample):
-        text: str = getattr(pair, side)
-        if substitute.signs and not substitute.is_in(text):
-            continue
-        texts_with_sign += 1
-        damaged = substitute.find(text, side_statistics)
-        if damaged:
-            other_words = set(getattr(pair, other_side).split())
-            if not other_words.issuperset(damaged):
-                rows.append(row)
-    is_certain = len(rows) >= substitute.min_share_of_sign * texts_with_sign
-    return rows if is_certain else []

@@ -152,6 +152,12 @@ def hash_corpora(corpora: Corpus | list[Corpus], setting: str) -> dict[str, str]
     return hashes
 
 
+def name_of(corpus: Corpus) -> str:
+    """Return the name of a corpus for messages: its first file, or the dataset."""
+    first_side, *_ = _sides(corpus)
+    return first_side[0]
+
+
 def _sides(corpus: Corpus) -> list[list[str]]:
     """Return the paths of each side, or of both sides together."""
     match corpus:

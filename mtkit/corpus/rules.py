@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import unescape
 from itertools import islice, pairwise
@@ -330,7 +330,8 @@ ALREADY_SPLIT = Rule(
 class PairFilter:
     """Finds pairs that break the given rules."""
 
-    def __init__(self, names: Iterable[str], statistics: CorpusStatistics) -> None:
+    def __init__(self, names: Iterable[str], statistics: Sequence[CorpusStatistics]) -> None:
+        """Choose rules by their names; `statistics`: those of each corpus, by `Pair.corpus`."""
         chosen_names = set(names)
         self._rules = [rule for rule in RULES if rule.name in chosen_names]
         self._statistics = statistics
@@ -338,7 +339,7 @@ class PairFilter:
     def broken_rule(self, pair: Pair) -> str | None:
         """Return the name of the first rule that the pair breaks, or None."""
         for rule in self._rules:
-            if rule.check(pair, self._statistics):
+            if rule.check(pair, self._statistics[pair.corpus]):
                 return rule.name
         return None
 

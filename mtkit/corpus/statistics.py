@@ -108,7 +108,25 @@ def compute_statistics(
     pairs: Iterable[Pair], languages: Languages = (None, None)
 ) -> CorpusStatistics:
     """Read the pairs once and return their statistics; `languages`: declared codes."""
-    sample = _sample_by_hash(pairs)
+    merged = (pair._replace(corpus=0) for pair in pairs)
+    (statistics,) = statistics_by_corpus(merged, corpora=1, languages=languages)
+    return statistics
+
+
+def statistics_by_corpus(
+    pairs: Iterable[Pair], corpora: int, languages: Languages = (None, None)
+) -> list[CorpusStatistics]:
+    """Read the pairs of several corpora once, and return the statistics of each corpus."""
+    samples = [_Sample() for _ in range(corpora)]
+    with progress("reading", unit="pairs") as bar:
+        for chunk in chunks(pairs):
+            for pair in chunk:
+                samples[pair.corpus].add(pair)
+            bar.advance(len(chunk))
+    return [_statistics_of(sample.pairs(), languages) for sample in samples]
+
+
+def _statistics_of(sample: list[Pair], languages: Languages) -> CorpusStatistics:
     declared_source, declared_target = languages
     lengths = [(len(pair.source), len(pair.target)) for pair in sample]
     if not lengths:  # all pairs are blank
@@ -132,23 +150,29 @@ def hash_of(pair: Pair) -> int:
     return crc32(source) << 32 | crc32(target, len(source))
 
 
-def _sample_by_hash(pairs: Iterable[Pair]) -> list[Pair]:
-    """Return the distinct pairs with the smallest hashes, without pairs that have a blank side."""
-    sample: dict[int, Pair] = {}
-    bound = 1 << 64  # pairs with larger hashes cannot be among the smallest any more
-    with progress("reading", unit="pairs") as bar:
-        for chunk in chunks(pairs):
-            for pair in chunk:
-                key = hash_of(pair)
-                if key < bound and not pair.blank:
-                    sample.setdefault(key, _beginning_of(pair))
-            # Only now and then, because sorting takes longer than reading a chunk.
-            if len(sample) > 2 * SAMPLE_SIZE:
-                smallest = sorted(sample)[:SAMPLE_SIZE]
-                sample = {key: sample[key] for key in smallest}
-                bound = smallest[-1]
-            bar.advance(len(chunk))
-    return [sample[key] for key in sorted(sample)[:SAMPLE_SIZE]]
+class _Sample:
+    """The distinct pairs of a corpus with the smallest hashes, without blank pairs."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[int, Pair] = {}
+        self._bound = 1 << 64
+        """Pairs with larger hashes cannot be among the smallest any more."""
+
+    def add(self, pair: Pair) -> None:
+        """Keep the pair if it may belong to the sample."""
+        key = hash_of(pair)
+        if key >= self._bound or pair.blank:
+            return
+        self._pairs.setdefault(key, _beginning_of(pair))
+        # Only now and then, because sorting takes long.
+        if len(self._pairs) > 2 * SAMPLE_SIZE:
+            smallest = sorted(self._pairs)[:SAMPLE_SIZE]
+            self._pairs = {key: self._pairs[key] for key in smallest}
+            self._bound = smallest[-1]
+
+    def pairs(self) -> list[Pair]:
+        """Return up to SAMPLE_SIZE pairs, in the order of their hashes."""
+        return [self._pairs[key] for key in sorted(self._pairs)[:SAMPLE_SIZE]]
 
 
 def _beginning_of(pair: Pair) -> Pair:

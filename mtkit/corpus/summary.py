@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from mtkit.config.settings import BatchingSettings, Config
-from mtkit.corpus.check import CorpusReport, NamedCorpora, check_part
+from mtkit.corpus.check import CorpusReport, NamedCorpora
 from mtkit.corpus.findings import Finding, Status
-from mtkit.corpus.statistics import Languages, SideStatistics
+from mtkit.corpus.statistics import SideStatistics
 from mtkit.errors import UserError
 from mtkit.report import fitted, plural, printable, show, styled, table, wrap
 
@@ -30,21 +30,17 @@ def corpora_of(config: Config) -> NamedCorpora:
     return corpora if data.test is None else corpora | {"test": data.test}
 
 
-def check(
-    corpora: NamedCorpora,
-    languages: Languages = (None, None),
+def show_reports(
+    reports: Mapping[str, CorpusReport],
     settings: BatchingSettings | None = None,
     *,
     as_json: bool = False,
 ) -> None:
-    """Check each corpus and print a report.
-
-    `languages`: declared codes of source and target; `settings`: the batching settings of a config.
+    """Print the reports; `settings`: the batching settings of a config.
 
     Raises:
-        UserError: a corpus cannot be read; or, after the report, a check failed.
+        UserError: a check failed; raised after the reports were printed.
     """
-    reports = {name: check_part(name, corpora, languages) for name in corpora}
     records = {name: _record(report) for name, report in reports.items()}
     lines = _lines(reports, settings or BatchingSettings())  # made only if they are shown
     show(records, lambda _: lines, as_json=as_json)
@@ -65,8 +61,14 @@ def _record(report: CorpusReport) -> dict[str, Any]:
         "distinct_pairs": report.distinct_pairs,
         "findings": [asdict(finding) for finding in report.findings],
         "drop": report.drop,
-        "source": _record_side(report.statistics.source),
-        "target": _record_side(report.statistics.target),
+        "corpora": [
+            {
+                "name": name,
+                "source": _record_side(statistics.source),
+                "target": _record_side(statistics.target),
+            }
+            for name, statistics in zip(report.names, report.statistics, strict=True)
+        ],
     }
 
 
@@ -79,15 +81,17 @@ def _lines(reports: Mapping[str, CorpusReport], settings: BatchingSettings) -> I
     for name, report in reports.items():
         yield _title(name, report)
         yield ""
-        statistics = report.statistics
-        yield from table(
-            [
-                ["", "language", "script"],
-                _row("source", statistics.source),
-                _row("target", statistics.target),
-            ]
-        )
-        yield ""
+        for corpus, statistics in zip(report.names, report.statistics, strict=True):
+            if len(report.names) > 1:
+                yield corpus
+            yield from table(
+                [
+                    ["", "language", "script"],
+                    _row("source", statistics.source),
+                    _row("target", statistics.target),
+                ]
+            )
+            yield ""
         for status in STATUS_STYLES:
             findings = [finding for finding in report.findings if finding.status == status]
             yield from _describe_findings(status, findings)
@@ -98,8 +102,8 @@ def _lines(reports: Mapping[str, CorpusReport], settings: BatchingSettings) -> I
 
 def _title(name: str, report: CorpusReport) -> str:
     title = f"{name}: {plural(report.pairs, 'pair')}"
-    sampled = len(report.statistics.sample)
-    if sampled != report.distinct_pairs:
+    sampled = sum(len(statistics.sample) for statistics in report.statistics)
+    if sampled < report.distinct_pairs:
         title += f"; rules are applied to {sampled:,} of them"
     return title
 

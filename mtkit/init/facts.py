@@ -70,7 +70,7 @@ def describe_corpus(
 
     Counts are estimated from the sample; `existing`: pairs in validation and test sets of the user.
     """
-    drawn = report.statistics.sample
+    drawn = report.statistics[0].sample
     scale = report.distinct_pairs / max(1, len(drawn))
     divided = list(partition.divide(drawn))
     counts = Counter(part for part, _ in divided)

@@ -157,8 +157,8 @@ def _choose_languages(options: InitOptions, report: CorpusReport) -> Languages:
     """Return the declared languages, and where none is declared, the identified one."""
     source, target = options.languages
     return (
-        source or report.statistics.source.language,
-        target or report.statistics.target.language,
+        source or report.statistics[0].source.language,
+        target or report.statistics[0].target.language,
     )
 
 

@@ -22,7 +22,7 @@ from mtkit.corpus.check import CorpusReport, check_corpus
 from mtkit.corpus.findings import check_languages
 from mtkit.corpus.rules import held_out_sources
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
-from mtkit.corpus.summary import check
+from mtkit.corpus.summary import show_reports
 from mtkit.tokenizer.train_spm import train_tokenizer
 from nasties import INVALID, VALID
 from parallel import FAULTS, LINES, Lines, write_corpus
@@ -47,7 +47,8 @@ def mixed() -> Lines:
 def test_a_clean_corpus_passes(tmp_path: Path) -> None:
     report = check_corpus(write_corpus(tmp_path, LINES))
     assert {it.name for it in report.findings if it.status != "passed"} == set()
-    source, target = report.statistics.source, report.statistics.target
+    (statistics,) = report.statistics
+    source, target = statistics.source, statistics.target
     assert (source.language, target.language) == ("en", "ko")
     assert source.scripts | target.scripts == {"LATIN", "HANGUL"}
     assert (report.drop, report.frequent) == ([], [])
@@ -229,7 +230,7 @@ def test_small_corpora_warn_or_fail_by_their_distinct_pairs(tmp_path: Path) -> N
     words = [(f"word{number}", f"낱말{number}") for number in range(150)]
     assert check_corpus(write_corpus(tmp_path, words)).size.status == "warned"
     five = check_corpus(write_corpus(tmp_path, LINES[:5]))
-    assert (failures(five), five.statistics.source.language) == ({"few pairs"}, None)
+    assert (failures(five), five.statistics[0].source.language) == ({"few pairs"}, None)
     held_out = check_corpus(write_corpus(tmp_path, LINES[:50]), is_training=False)
     assert held_out.size.status == "warned"
 
@@ -286,7 +287,7 @@ def test_the_report_fits_a_terminal_and_failure_exits_with_2(
     assert max(len(line) for line in output.splitlines() if "/" not in line) <= 80
     assert "train.en:1004" in output
     assert "drop: [uneven" in output
-    check({"train": corpus}, ("en", "ko"), BatchingSettings(drop=["markup"]))
+    show_reports({"train": check_corpus(corpus)}, BatchingSettings(drop=["markup"]))
     assert re.search(r"drop: \[markup, uneven(?!.*markup)", capsys.readouterr().out)
     assert call("check", str(corpus.target), str(corpus.source), "--languages", "en", "jp") == 2
     assert call("check", str(corpus.target), str(corpus.source), "--languages", "en", "ko") == 2

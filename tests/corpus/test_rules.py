@@ -162,8 +162,8 @@ def test_a_filter_names_the_first_rule_that_a_pair_breaks(
     (pair,) = pairs_of([(source, target)])
     names = broken(statistics, source, target)
     first = next((name for name in DROP_RULES if name in names), None)
-    assert PairFilter(DROP_RULES, statistics).broken_rule(pair) == first
-    assert PairFilter([], statistics).broken_rule(pair) is None
+    assert PairFilter(DROP_RULES, [statistics]).broken_rule(pair) == first
+    assert PairFilter([], [statistics]).broken_rule(pair) is None
 
 
 def test_statistics_keep_only_the_beginning_of_long_lines_but_their_ratio() -> None:
