@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, cast
 
 from typer import Option, TyperException
 from typer.core import TyperCommand, TyperOption
@@ -128,18 +128,19 @@ def _set_debug(debug: bool) -> bool:
     return debug
 
 
-Codes = TypeVar("Codes", str | None, tuple[str, str] | None)
+def _standard_language(option: TyperOption, name: str | None) -> str | None:
+    from mtkit.config.language_codes import standard_language
+
+    try:
+        return None if name is None else standard_language(name)
+    except ValueError as error:
+        raise UserError(f"{option.opts[0]}: {error}") from None
 
 
-def _check_languages(option: TyperOption, codes: Codes) -> Codes:
-    from mtkit.config.language_codes import check_language
-
-    for code in [codes] if isinstance(codes, str) else codes or ():
-        try:
-            check_language(code)
-        except ValueError as error:
-            raise UserError(f"{option.opts[0]}: {error}") from None
-    return codes
+def _standard_languages(
+    option: TyperOption, names: tuple[str, str] | None
+) -> tuple[str | None, ...] | None:
+    return names and tuple(_standard_language(option, name) for name in names)
 
 
 DEFAULT_RUN = "the run of ./mtkit.yaml, else the last run"
@@ -178,16 +179,17 @@ Languages = Annotated[
     Option(
         "--languages",
         metavar="S T",
-        callback=_check_languages,
-        help="Languages of source and target, such as en ko (default: identify them).",
+        callback=_standard_languages,
+        help="Languages of source and target, such as en ko or English Korean (default: identify "
+        "them).",
     ),
 ]
 Language = Annotated[
     str | None,
     Option(
-        metavar="CODE",
-        callback=_check_languages,
-        help="Target language, such as de or ko: selects BLEU's tokenizer and adds "
+        metavar="LANGUAGE",
+        callback=_standard_language,
+        help="Target language, such as de or German: selects BLEU's tokenizer and adds "
         "Moses-tokenised BLEU.",
     ),
 ]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from mtkit.config.base import Settings
-from mtkit.config.language_codes import LanguageCode
+from mtkit.config.language_codes import LanguageTag
 from mtkit.config.model import Length, ModelSettings, Vocabulary
 
 Count = Annotated[NonNegativeInt, Field(le=1_000_000)]
@@ -30,7 +30,7 @@ class DecodingSettings(Settings):
         1.0, ge=0.01, le=100, description="penalise subwords already generated; 1: off"
     )
     max_length: Length = Field(256, description="most subwords; longer input is split")
-    sentences: LanguageCode | None = Field(
+    sentences: LanguageTag | None = Field(
         None,
         description="language of the input, such as en: translate each sentence of a line "
         "separately, because a model trained on single sentences often translates only the first",

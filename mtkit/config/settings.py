@@ -19,7 +19,7 @@ from pydantic import (
 from mtkit.config.base import FromHome, Key, Probability, Scope, Settings
 from mtkit.config.corpora import Corpus
 from mtkit.config.decoding import DecodingSettings
-from mtkit.config.language_codes import LanguageCode
+from mtkit.config.language_codes import LanguageTag
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.schedules import AnySchedule, Noam
 
@@ -30,8 +30,8 @@ class DataSettings(Settings):
     train: Corpus | list[Corpus] = Field(description="training corpus, or a list of corpora")
     valid: Corpus = Field(description="validation set, which chooses the best checkpoint")
     test: Corpus | None = Field(None, description="test set, which `mtkit run` scores at the end")
-    target_language: LanguageCode | None = Field(
-        None, description="code such as ko: chooses the tokenization of BLEU"
+    target_language: LanguageTag | None = Field(
+        None, description="language such as ko or Korean: chooses the tokenization of BLEU"
     )
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from mtkit.config.language_codes import language_code, language_names
+from mtkit.config.language_codes import is_language_code, is_language_name
 
 SIDES = ("source", "target", "src", "tgt", "trg", "text", "translation", "original", "reference")
 """Words that name a column of text; names of languages do so, too."""
@@ -51,7 +51,7 @@ def has_header(rows: SampleRows, columns: Iterable[int]) -> bool:
 def is_column_name(cell: str) -> bool:
     """Return whether a cell is a language code such as pt-BR, or words such as "English text"."""
     name = _BRACKETS.sub("", cell).strip().lower()
-    if _CODE.fullmatch(name) and language_code(name) in language_names():
+    if _CODE.fullmatch(name) and is_language_code(name):
         return True
     words = _WORD.findall(name)
     return bool(words) and all(_names_text(word) for word in words)
@@ -60,7 +60,7 @@ def is_column_name(cell: str) -> bool:
 def _names_text(word: str) -> bool:
     """Return whether a word is the name of a language or a side."""
     # Short words are left out, because many are also codes: "is" is Icelandic, "no" Norwegian.
-    return word in SIDES or (len(word) > 3 and word in language_names())
+    return word in SIDES or (len(word) > 3 and is_language_name(word))
 
 
 def _is_above_numbers(cell: str, below: list[str]) -> bool:

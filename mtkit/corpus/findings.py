@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from mtkit.config.language_codes import describe_language
 from mtkit.corpus.languages import is_supported, langid_code
 from mtkit.corpus.misalignment import MIN_LINES, Passage
 from mtkit.corpus.statistics import CERTAINTY, CorpusStatistics, Languages, SideStatistics
@@ -178,13 +179,16 @@ def check_languages(statistics: CorpusStatistics, declared: Languages) -> Findin
         ("source", statistics.source, declared_source, declared_target),
         ("target", statistics.target, declared_target, declared_source),
     ):
+        found = _describe_side(side)
+        if code is None:
+            if side.share <= CERTAINTY:
+                warnings.append(f"{name} is not certain: {found}")
+            continue
         contradiction = _contradiction(side, code, other_code)
         if contradiction == "failed":
-            failures.append(f"{name} is {_describe_language(side)}, not {code}")
+            failures.append(f"{name} is {found}, not {describe_language(code)}")
         elif contradiction == "warned":
-            warnings.append(f"{name} is {_describe_language(side)}, not {code}")
-        elif code is None and side.share <= CERTAINTY:
-            warnings.append(f"{name} is not certain: {_describe_language(side)}")
+            warnings.append(f"{name} is {found}, not {describe_language(code)}")
 
     status: Status = "passed"
     if warnings:
@@ -216,18 +220,18 @@ def _describe_equal_sides(statistics: CorpusStatistics, declared: Languages) -> 
         return f"{copied:,} of {pairs:,} lines are the same on both sides"
     source, target = statistics.source.language, statistics.target.language
     if not are_declared and source is not None and source == target:
-        return f"both sides are {source}"
+        return f"both sides are {describe_language(source)}"
     return ""
 
 
-def _contradiction(side: SideStatistics, declared: str | None, other: str | None) -> Status:
+def _contradiction(side: SideStatistics, declared: str, other: str | None) -> Status:
     """Return "failed" if a side is in the other side's language, "warned" if in a third language.
 
     Identification may confuse the declared language with a related one; if it does not support the
     declared language, a third language is not reported.
     """
     likely = side.likely_language
-    if declared is None or likely is None or likely == langid_code(declared):
+    if likely is None or likely == langid_code(declared):
         return "passed"
     is_swapped = likely == langid_code(other or "")
     is_known = is_supported(declared)
@@ -238,8 +242,8 @@ def _contradiction(side: SideStatistics, declared: str | None, other: str | None
     return "warned" if is_rare and (is_known or is_swapped) else "passed"
 
 
-def _describe_language(side: SideStatistics) -> str:
+def _describe_side(side: SideStatistics) -> str:
     """Say in which language a side seems to be."""
     if side.likely_language is None:
         return "unknown, as too few lines are long enough"
-    return f"{side.likely_language} in {side.share:.0%} of lines"
+    return f"{describe_language(side.likely_language)} in {side.share:.0%} of lines"

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from mtkit.config.language_codes import language_code
+from mtkit.config.language_codes import language_code, standard_language
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -47,8 +47,8 @@ FOREIGN_RATIO = 0.05
 
 Related languages such as Danish and Norwegian are never so far apart in one line.
 """
-LANGID_CODES = {"nb": "no", "fil": "tl"}
-"""Languages for which py3langid uses another code."""
+LANGID_CODES = {"nb": "no"}
+"""Languages for which py3langid uses the code of another."""
 _ASIAN = re.compile("[\u0800-\uffff]")
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 
@@ -58,8 +58,7 @@ def _identifier() -> LanguageIdentifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    # Kikuyu is the only language that the model labels with three letters instead of ISO 639-1.
-    identifier.nb_classes = ["ki" if code == "kik" else code for code in identifier.nb_classes]
+    identifier.nb_classes = [standard_language(code) for code in identifier.nb_classes]
     return identifier
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from mtkit.config.language_codes import describe_language
 from mtkit.config.settings import BatchingSettings, Config
 from mtkit.corpus.check import CorpusReport, NamedCorpora
 from mtkit.corpus.findings import Finding, Status
@@ -112,9 +113,9 @@ def _row(name: str, side: SideStatistics) -> list[str]:
     """Return the language and the scripts of a side as a row of a table."""
     language = "too few long lines"
     if side.likely_language is not None:
-        language = f"{side.likely_language}, {side.share:.0%} of lines"
+        language = f"{describe_language(side.likely_language)}, {side.share:.0%} of lines"
     if side.declared and side.language is None:
-        language = f"{side.declared}, as declared"
+        language = f"{describe_language(side.declared)}, as declared"
     scripts = ", ".join(sorted(side.scripts)).title()
     return [name, language, scripts or "no letters"]
 

@@ -23,6 +23,7 @@ from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, unused_run
 from mtkit.config.corpora import Corpus, TextCorpus
+from mtkit.config.language_codes import language_name
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.findings import Finding
 from mtkit.corpus.read import Pair, paths_of, read_pairs
@@ -340,10 +341,11 @@ def _summary(
     is_renamed = options.run is None and options.run_folder != str(options.default_run)
     if is_renamed:
         yield f"run directory: {options.run_folder}, because {options.default_run} holds a run"
-    named = " to ".join(language or "unknown" for language in languages)
+    tags = " to ".join(tag or "unknown" for tag in languages)
+    names = " to ".join(language_name(tag) if tag else "unknown" for tag in languages)
     is_declared = options.languages[1] is not None
     how = "" if is_declared else ", identified in the text; if this is wrong, use --languages"
-    yield f"languages: {named}{how}"
+    yield f"languages: {tags} ({names}){how}"
     total = plan.seconds / 60
     training = plan.training_seconds / 60
     length = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"

@@ -23,7 +23,7 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 from mtkit.arguments import check_listed, list_texts
-from mtkit.config.language_codes import check_language
+from mtkit.config.language_codes import standard_language
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, table
@@ -251,8 +251,7 @@ def score(
     hypotheses = list_texts(hypotheses, "hypotheses")
     several = _list_references(references)
     keys = _check_keys(keys)
-    if language is not None:
-        _check_language(language)
+    language = _find_language(language)
     if not hypotheses or any(len(lines) != len(hypotheses) for lines in several):
         raise UserError(_describe_counts(hypotheses, several))
     writing = Writing.of(language, several[0])
@@ -283,10 +282,10 @@ def _check_keys(keys: Any) -> list[str]:
     return listed
 
 
-def _check_language(language: str) -> None:
-    """Raise UserError if the language is unknown."""
+def _find_language(language: str | None) -> str | None:
+    """Return the tag of the language; raise UserError if it is unknown."""
     try:
-        check_language(language)
+        return None if language is None else standard_language(language)
     except ValueError as error:
         raise UserError(f"language: {error}") from None
 

@@ -11,13 +11,14 @@ from importlib.util import find_spec
 
 from sacrebleu.metrics.bleu import BLEU
 
-from mtkit.config.language_codes import language_code
+from mtkit.config.language_codes import short_code
 from mtkit.corpus.languages import UNSPACED_SCRIPTS, main_script
+from mtkit.errors import UserError
 
 LANGUAGE_SCRIPTS: Mapping[str, str] = {
     "ko": "HANGUL",
     "ja": "KANA",
-    **dict.fromkeys(("zh", "yue", "wuu", "lzh"), "HAN"),
+    "zh": "HAN",
     **dict.fromkeys(("bo", "dz"), "TIBETAN"),
     **{"km": "KHMER", "lo": "LAO", "my": "MYANMAR", "th": "THAI"},
 }
@@ -40,12 +41,20 @@ class Writing:
     """The language (if declared) and script of a text, which decide how to divide it into words."""
 
     language: str
+    """A code from `short_code`; empty if unknown."""
     script: str
 
     @classmethod
     def of(cls, language: str | None, references: Sequence[str]) -> Writing:
-        """Return the writing of these texts; a declared language comes before their script."""
-        code = language_code(language)
+        """Return the writing of these texts; a declared language comes before their script.
+
+        Raises:
+            UserError: the language is unknown.
+        """
+        try:
+            code = short_code(language)
+        except ValueError as error:
+            raise UserError(f"language: {error}") from None
         return cls(code, LANGUAGE_SCRIPTS.get(code) or main_script(references) or "")
 
     @property

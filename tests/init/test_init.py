@@ -313,7 +313,12 @@ def test_what_is_written_is_said_reproducible_and_disjoint(
     output = capsys.readouterr().out
     first = everything(corpus)
     parts = {part: lines_of(f"mtkit-data/{part}.en") for part in PARTS}
-    for text in ("mtkit.yaml", "mtkit-data", "en to ko", *(str(len(it)) for it in parts.values())):
+    for text in (
+        "mtkit.yaml",
+        "mtkit-data",
+        "en to ko (English to Korean)",
+        *(str(len(it)) for it in parts.values()),
+    ):
         assert text in output
     assert not {*parts["train"]} & {*parts["valid"], *parts["test"]}
     config = load_config("mtkit.yaml")
@@ -374,7 +379,7 @@ def test_declared_languages_are_checked_and_unknown_ones_asked_for(
 ) -> None:
     assert call("init", "a.en", "a.ko", "--languages", "en", "jp") == 2
     assert call("init", "a.ko", "a.en", "--languages", "en", "ko") == 2
-    assert "not ko" in capsys.readouterr().err
+    assert "not ko (Korean)" in capsys.readouterr().err
     write("b.en", [f"And so: {line}" for line in lines_of("a.en")])
     assert call("init", "a.en", "b.en") == 2
     assert "--languages" in capsys.readouterr().err

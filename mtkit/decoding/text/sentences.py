@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from sentencex import segment
 
-from mtkit.config.language_codes import language_code
+from mtkit.config.language_codes import short_code
 from mtkit.decoding.text.line import CLOSE_CHARACTERS, Context, Span, SplitSpan
 
 BLOCK_CHARACTERS = 4096
@@ -72,7 +72,7 @@ def _find_sentences(
 
 def _sentence_starts(text: str, language: str) -> Iterator[int]:
     """Yield where sentencex begins a sentence."""
-    code = language_code(language)
+    code = short_code(language)
     end = 0
     for block in _blocks(text):
         # A block that cannot be split would take too long.
