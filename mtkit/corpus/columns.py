@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from mtkit.config.language_codes import is_language_code, is_language_name
+from mtkit.corpus.characters import is_letter
 
 SIDES = ("source", "target", "src", "tgt", "trg", "text", "translation", "original", "reference")
 """Words that name a column of text; names of languages do so, too."""
@@ -82,7 +83,7 @@ def _is_text(cells: list[str]) -> bool:
     """Return whether cells are text: not numbers, dates, identifiers, or a few repeated labels."""
     if len(cells) == 1:  # one cell says nothing about its column
         return True
-    has_letters = any(map(str.isalpha, "".join(cells)))
+    has_letters = any(map(is_letter, "".join(cells)))
     if not has_letters or all(map(_DATE.fullmatch, cells)):
         return False
     distinct = len(set(cells))

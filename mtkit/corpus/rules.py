@@ -14,6 +14,12 @@ from html import unescape
 from itertools import islice, pairwise
 
 from mtkit.config.corpora import Corpus
+from mtkit.corpus.characters import (
+    is_printable,
+    is_word_character,
+    letters_and_marks,
+    longest_run_of_letters,
+)
 from mtkit.corpus.languages import count_scripts, is_foreign
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
@@ -37,10 +43,13 @@ MAX_NUMBERS = 500
 """How many numbers of a line are looked for in the other line; a sentence has fewer."""
 MAX_COUNTED = 31
 """Numbers up to this are not compared: they may be hours, days or months, or spelled in words."""
+MAX_WORD_LETTERS = 50
+"""Letters, with the marks on them, of the longest word."""
 YEARS = range(1000, 3000)
 """Numbers that are not compared, because other calendars count years differently."""
 
-_GLUED = re.compile(r"[^\W\d_]{51,}")
+# Most lines have no such word, and are not read further.
+_MAY_BE_GLUED = re.compile(rf"\S{{{MAX_WORD_LETTERS + 1}}}")
 _DIGITS = re.compile(r"\d+")
 _MAY_BE_MARKUP = re.compile(r"[<&{\\}]")
 _MARKUP = re.compile(r"</?[A-Za-z][A-Za-z0-9]*(?:\s[^<>]*)?/?>|<!--|\\u[0-9a-fA-F]{4}|\{\{|\}\}")
@@ -82,7 +91,9 @@ def _is_uneven(pair: Pair, statistics: CorpusStatistics) -> bool:
 
 
 def _has_glued_words(text: str, side: SideStatistics) -> bool:
-    return side.is_spaced and _GLUED.search(text) is not None
+    if not side.is_spaced or _MAY_BE_GLUED.search(text) is None:
+        return False
+    return longest_run_of_letters(text) > MAX_WORD_LETTERS
 
 
 def _have_other_numbers(pair: Pair, _: CorpusStatistics) -> bool:
@@ -122,7 +133,7 @@ def _is_compared(number: str) -> bool:
 
 def _has_few_letters(text: str, _: SideStatistics) -> bool:
     visible = len("".join(text.split()))
-    letters = sum(map(str.isalpha, text))
+    letters = len(letters_and_marks(text))
     return visible >= MIN_LETTERS and letters < MIN_LETTERS_SHARE * visible
 
 
@@ -136,7 +147,7 @@ def _has_markup(text: str, _: SideStatistics) -> bool:
 
 
 def _is_misencoded(text: str, _: SideStatistics) -> bool:
-    if text.isascii() and text.isprintable():
+    if text.isascii() and is_printable(text):
         return False
     if _DAMAGED.search(text):
         return True
@@ -204,7 +215,7 @@ def _is_copied(pair: Pair, _: CorpusStatistics) -> bool:
 
 
 def _letters(text: str) -> str:
-    return "".join(filter(str.isalpha, text.casefold()))
+    return letters_and_marks(text.casefold())
 
 
 def _is_held_out(pair: Pair, statistics: CorpusStatistics) -> bool:
@@ -224,11 +235,7 @@ class _WordCharacters(dict[int, int]):
     """
 
     def __missing__(self, code: int) -> int:
-        character = chr(code)
-        is_variation_selector = 0xFE00 <= code <= 0xFE0F
-        is_mark = unicodedata.category(character)[0] == "M" and not is_variation_selector
-        belongs_to_word = character.isalnum() or character == "_" or is_mark
-        self[code] = code if belongs_to_word else ord(" ")
+        self[code] = code if is_word_character(chr(code)) else ord(" ")
         return self[code]
 
 

@@ -12,6 +12,8 @@ import unicodedata
 from functools import cache
 from typing import Literal
 
+from mtkit.corpus.characters import is_printable
+
 MAX_MARKS = 30
 """Longest run of marks that is composed, as in the Stream-Safe Text Format of Unicode (UAX #15)."""
 # Much faster than the exact pattern, but also finds punctuation and spaces.
@@ -73,7 +75,7 @@ def normalise(text: str) -> str:
     A single no-break or wide space stays, because some languages write it on purpose.
     """
     text = text if text.isascii() else compose(text)
-    if text.isprintable() and "  " not in text and text == text.strip(" "):
+    if is_printable(text) and "  " not in text and text == text.strip(" "):
         return text  # most lines; the only printable white space is a space
     return _ENDS.sub("", _RUNS.sub(" ", text))
 

@@ -12,6 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain, islice
 
+from mtkit.corpus.characters import (
+    has_case,
+    is_capital,
+    is_in_capitals,
+    is_in_small_letters,
+    title_case,
+)
 from mtkit.decoding.text.line import (
     Answer,
     Context,
@@ -49,7 +56,7 @@ def _restore_case(span: Span, context: Context) -> SplitSpan:
     if text == span.text:
         return SplitSpan([span])  # the model itself has read the capitals, so it writes them itself
     part = Span(text, _origin(text, span), span.line)
-    if not span.text.isupper():
+    if not is_in_capitals(span.text):
         return SplitSpan([part])
     has_dotless_i = settings.dotless_i in ("target", "both")
     return SplitSpan([part], partial(_capitalise_answer, dotless_i=has_dotless_i))
@@ -90,12 +97,12 @@ def has_no_case(line: str) -> bool:
     Title case needs three words of four or more letters after the first word, because two may be
     names. For a line that is mostly in a script without case, return False.
     """
-    if not (line.isupper() or line.islower()):
+    if not (is_in_capitals(line) or is_in_small_letters(line)):
         long = _LONG_WORD.findall("".join(line.split(maxsplit=1)[1:]))
-        if len(long) < 3 or not all(word[0].isupper() for word in long):
+        if len(long) < 3 or not all(is_capital(word[0]) for word in long):
             return False
     letters: list[str] = _LETTER.findall(line)
-    return 2 * sum(letter.lower() != letter.upper() for letter in letters) > len(letters)
+    return 2 * sum(map(has_case, letters)) > len(letters)
 
 
 def lowercase(text: str, *, dotless_i: bool = False) -> str:
@@ -111,7 +118,7 @@ def uppercase(text: str, *, dotless_i: bool = False) -> str:
     """
     if dotless_i:
         text = text.replace("i", "İ")
-    capitals = (letter if letter.title() == letter else letter.upper() for letter in text)
+    capitals = (letter if title_case(letter) == letter else letter.upper() for letter in text)
     return "".join(capitals)
 
 
@@ -181,6 +188,6 @@ def _capitalise(word: str, dotless_i: bool) -> str:
     title = {"i": "İ"} if dotless_i else {}
 
     def capital(letter: re.Match[str]) -> str:
-        return title.get(letter[0], letter[0].title())
+        return title.get(letter[0], title_case(letter[0]))
 
     return _LETTER.sub(capital, word, count=1)

@@ -13,6 +13,14 @@ from itertools import pairwise
 from sentencex import segment
 
 from mtkit.config.language_codes import short_code
+from mtkit.corpus.characters import (
+    has_letters,
+    is_capital,
+    is_in_capitals,
+    is_letter,
+    is_number,
+    is_small,
+)
 from mtkit.decoding.text.line import CLOSE_CHARACTERS, Context, Span, SplitSpan
 
 BLOCK_CHARACTERS = 4096
@@ -23,6 +31,8 @@ BLOCK_CHARACTERS = 4096
 SENTENCE_END = re.compile(r"[.!?…؟][\"'”’»)\]]*\s+|[。！？｡।॥۔።፧။។៕։།][\"'”’»)\]」』）]*\s*")
 UNSPACED = re.compile(f"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{CLOSE_CHARACTERS}]")
 """A letter of a script without spaces between words: kana, Han, Thai, Lao, Burmese, or Khmer."""
+_KHMER_END = re.compile(r"[។៕][\"'”’»)\]]*\s*")
+"""The full stops that sentencex does not know."""
 _SPACE = re.compile(r"\s")
 _STOPPED_WORD = re.compile(r"([^\s()\[\]\"'“”„‘’«»/-]*)\.[\"'”’»)\]]*$")
 _VOWELS = frozenset("aeiouy")
@@ -67,7 +77,9 @@ def _find_sentences(
     """Return where each sentence begins and ends."""
     # sentencex crashes at some wide spaces, and takes quadratic time after an unclosed quote.
     spaced = _SPACE.sub(" ", text)
-    return split_at(_sentence_starts(spaced, language), text, abbreviations)
+    starts = set(_sentence_starts(spaced, language))
+    starts.update(match.end() for match in _KHMER_END.finditer(text))
+    return split_at(sorted(starts), text, abbreviations)
 
 
 def _sentence_starts(text: str, language: str) -> Iterator[int]:
@@ -131,7 +143,7 @@ def _is_sentence_end(before: str, after: str, abbreviations: Container[str]) -> 
     if is_quoted and not after.lstrip().startswith(("「", "『")):
         return False
     first = _FIRST_LETTER.search(after)
-    if first and (first[0].isdigit() or first[0].islower()):
+    if first and (is_number(first[0]) or is_small(first[0])):
         return False
     stopped = _STOPPED_WORD.search(before)
     if not stopped:
@@ -144,15 +156,14 @@ def _may_be_abbreviation(word: str, abbreviations: Container[str]) -> bool:
     """Return whether a full stop after the word may end no sentence."""
     if "." in word or word in abbreviations:
         return True
-    has_letters = any(map(str.isalpha, word))
-    if 0 < len(word) < MAX_SHORT_WORD and not has_letters:
+    if 0 < len(word) < MAX_SHORT_WORD and not has_letters(word):
         return True  # a number, as in "2. Stock"
-    if len(word) == 1 or (len(word) == 2 and word[0].isupper()):
+    if len(word) == 1 or (len(word) == 2 and is_capital(word[0])):
         return True  # an initial or a name, as in "J. Rowling" or "Dr. Braun"
-    if not (word.isascii() and word.isalpha()):
+    if not (word and word.isascii() and all(map(is_letter, word))):
         return False
     # "tbsp" has no vowels, and "FCT" is an acronym, which is spoken letter by letter.
-    return not word.isupper() and _VOWELS.isdisjoint(word.lower())
+    return not is_in_capitals(word) and _VOWELS.isdisjoint(word.lower())
 
 
 def learn_abbreviations(lines: Iterable[str]) -> set[str]:
