@@ -2,21 +2,24 @@
 
 Source and target share a SentencePiece model, or each side has its own. SentencePiece and the
 translation model use the same ids. Bytes of incomplete characters are not decoded. In a source,
-characters outside the vocabulary are replaced by similar ones if possible; targets stay unchanged.
+characters outside the vocabulary are replaced by similar ones (`spelling.py`); targets stay
+unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import compress
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
 from mtkit.artifacts.manifest import Artifact
-from mtkit.corpus.text import compose, in_one_line, is_blank
+from mtkit.corpus.characters import is_letter
+from mtkit.corpus.text import in_one_line
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
+from mtkit.tokenizer.spelling import SourceSpelling
 
 JOINT_MODEL = "spm.model"
 SOURCE_MODEL, TARGET_MODEL = "spm.source.model", "spm.target.model"
@@ -47,7 +50,8 @@ class Tokenizer:
         for i, subword in enumerate(target_subwords):
             if are_bytes[i]:
                 self._bytes[i] = int(subword.strip("<>"), base=16)
-        self._spellings = _Spellings(self.can_spell)
+        self.source_spelling = SourceSpelling(self.can_spell, _texts(self._source))
+        """What the model reads for characters that the source vocabulary lacks."""
 
     @classmethod
     def load(cls, artifact: Artifact) -> Tokenizer:
@@ -69,7 +73,7 @@ class Tokenizer:
 
     def encode_source(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         """Return the source subword ids of each line, without BOS and EOS."""
-        spelled = [line.translate(self._spellings) for line in lines]
+        spelled = [self.source_spelling.respell(line) for line in lines]
         return _encode(self._source, spelled, threads)
 
     def encode_target(self, lines: list[str], threads: int = 1) -> list[list[int]]:
@@ -78,8 +82,13 @@ class Tokenizer:
 
     def can_spell(self, source: str) -> bool:
         """Return whether the source vocabulary can encode the text without bytes and <unk>."""
-        ids = self._source.encode(source)
-        return UNK not in ids and not any(self._source.is_byte(ids))
+        return _can_spell(self._source, source)
+
+    def unknown_target_letters(self, target: str) -> str:
+        """Return the letters of a target that become bytes or <unk>."""
+        letters = [character for character in target if is_letter(character)]
+        unknown = {letter for letter in set(letters) if not _can_spell(self._target, letter)}
+        return "".join(letter for letter in letters if letter in unknown)
 
     def decode(self, ids: list[list[int]]) -> list[str]:
         """Return the text of each list of target ids; line breaks become spaces."""
@@ -111,12 +120,9 @@ class Tokenizer:
 
     def source_offsets(self, line: str) -> list[int]:
         """Return for each subword of `line` the offset of its last character."""
-        spelled = [self._spellings[ord(character)] for character in line]
-        # For each character of the spelling, the offset of the character that it spells.
-        origins: list[int] = []
-        for offset, spelling in enumerate(spelled):
-            origins += [offset] * len(spelling)
-        mapping = self._source.encode("".join(spelled), return_type="offset_mapping")
+        spelled = self.source_spelling.respell(line)
+        origins = self.source_spelling.origins(line)
+        mapping = self._source.encode(spelled, return_type="offset_mapping")
         # If a character is several byte subwords, only the last of them has its span.
         return [origins[max(begin, end - 1)] for begin, end in mapping["offsets"]]
 
@@ -140,29 +146,6 @@ class Tokenizer:
     def target_pieces(self, ids: list[int]) -> list[str]:
         """Return the subword of each target id."""
         return [self.vocabularies[1][i] for i in ids]
-
-
-class _Spellings(dict[int, str]):
-    """The spelling of each character of a source, by its code; unchanged if in the vocabulary.
-
-    Other characters get their compatible form (NFKC), such as fi for `ﬁ`, if the vocabulary has
-    that form; invisible ones become a space or nothing.
-    """
-
-    def __init__(self, can_spell: Callable[[str], bool]) -> None:
-        super().__init__()
-        self._can_spell = can_spell
-
-    def __missing__(self, code: int) -> str:
-        spelling = character = chr(code)
-        if not self._can_spell(character):
-            compatible = compose(character, "NFKC")
-            if is_blank(character):
-                spelling = " " if character.isspace() else ""
-            elif self._can_spell(compatible):
-                spelling = compatible
-        self[code] = spelling
-        return spelling
 
 
 def read_model(path: Path) -> bytes:
@@ -196,6 +179,22 @@ def open_processor(path: Path, model: bytes) -> tuple[SentencePieceProcessor, li
     except (RuntimeError, OSError, ValueError) as error:
         raise UserError(f"{path} is not a SentencePiece model") from error
     return processor, pieces
+
+
+def _can_spell(processor: SentencePieceProcessor, text: str) -> bool:
+    """Return whether a vocabulary can encode the text without bytes and <unk>."""
+    ids = processor.encode(text)
+    return UNK not in ids and not any(processor.is_byte(ids))
+
+
+def _texts(processor: SentencePieceProcessor) -> list[str]:
+    """Return the subwords that are text: no special symbols, no bytes."""
+    texts: list[str] = []
+    for i in range(processor.vocab_size()):
+        is_text = not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))
+        if is_text:
+            texts.append(processor.id_to_piece(i))
+    return texts
 
 
 def _encode(processor: SentencePieceProcessor, lines: list[str], threads: int) -> list[list[int]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from io import BytesIO
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
 
@@ -20,20 +20,24 @@ from mtkit.artifacts.recipe import tokenizer_recipe
 from mtkit.artifacts.runs import find_origin
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.settings import Config, TokenizerSettings
+from mtkit.corpus.characters import count_letters
 from mtkit.corpus.files import existing_file, listed_paths
 from mtkit.corpus.read import Pair, chunks, hash_corpora, read_pairs
 from mtkit.corpus.readable import check_all_readable
 from mtkit.errors import MtkitError, UserError, blame_setting
 from mtkit.progress import progress
-from mtkit.report import plural, say
+from mtkit.report import plural, say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer, open_processor
 from mtkit.tokenizer.pieces import adopt_model
+from mtkit.tokenizer.spelling import UnknownLetters
 
 MAX_LINE_CHARACTERS = 2000
 """Largest line; longer lines are split, because SentencePiece would drop them or fail."""
 MAX_SAMPLE_CHARACTERS = 1 << 28
 """Largest number of characters in the sample, to limit memory."""
+MAX_COMPARED_PAIRS = 10_000
+"""Number of pairs at the start of the corpus whose letters an existing tokenizer should know."""
 SPM_THREADS = 16
 """Number of threads; fixed, because the model file depends on it."""
 
@@ -79,8 +83,10 @@ def _hash_inputs(config: Config) -> dict[str, str]:
 def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     """Write the SentencePiece models, and say where they come from."""
     if model:
-        Tokenizer.load(model).copy_to(draft.folder)
+        tokenizer = Tokenizer.load(model)
+        tokenizer.copy_to(draft.folder)
         say(f"tokenizer: copied from {model.path}")
+        _compare(tokenizer, config)
         return
     settings = config.tokenizer
     paths = listed_paths(settings.model or [])
@@ -98,6 +104,30 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
         draft.report[name] = vocabulary_size
         sizes.append(f"{vocabulary_size:,}")
     say(f"tokenizer: {' and '.join(sizes)} subwords {origin}")
+    if paths:
+        _compare(Tokenizer({Path(name): content for name, content in models.items()}), config)
+
+
+def _compare(tokenizer: Tokenizer, config: Config) -> None:
+    """Say what of the settings and of the corpus an existing tokenizer does not fit."""
+    size = tokenizer.source_vocab
+    wanted = config.tokenizer.vocab_size
+    if "vocab_size" in config.tokenizer.model_fields_set and wanted != size:
+        say(f"tokenizer.vocab_size {wanted:,} is ignored: the tokenizer has {size:,} subwords")
+    source, target = UnknownLetters(), UnknownLetters()
+    for pair in islice(read_pairs(config.data.train), MAX_COMPARED_PAIRS):
+        place = f"{pair.file}:{pair.line}"
+        unknown = tokenizer.source_spelling.unknown_letters(pair.source)
+        source.count(count_letters(pair.source), unknown, place)
+        unknown = tokenizer.unknown_target_letters(pair.target)
+        target.count(count_letters(pair.target), unknown, place)
+    for side, letters in (("source", source), ("target", target)):
+        if letters.is_unusual:
+            warn(
+                f"data.train, {side}: {letters}, so each becomes several bytes; use a tokenizer "
+                "that knows these letters, or train one without training.init_from and "
+                "tokenizer.model"
+            )
 
 
 def _adopt_models(paths: list[str]) -> dict[str, bytes]:

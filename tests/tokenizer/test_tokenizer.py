@@ -308,3 +308,38 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes | Non
     with pytest.raises(UserError, match=r"own\.model"):
         train_tokenizer(config(tmp_path, ENGLISH, KOREAN, model=str(path)))
     assert not (tmp_path / "run" / "tokenizer").exists()
+
+
+GREEK = ["Ο άνθρωπος βλέπει το σπίτι.", "Το παιδί διαβάζει."] * 20
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_warning_gives_the_share_of_letters_that_an_existing_model_lacks(
+    side: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "own.model"
+    existing_model(path, byte_fallback=True, vocab_size=580)
+    sides = {"source": ENGLISH[:40], "target": ENGLISH[:40], side: GREEK}
+    train_tokenizer(config(tmp_path, sides["source"], sides["target"], model=str(path)))
+    messages = capsys.readouterr().err.splitlines()
+    (warning,) = [line for line in messages if line.startswith("warning: ")]
+    assert f"data.train, {side}: 100.0 % of the letters" in warning
+    assert "Ο ά ν θ ρ" in warning
+
+
+def test_nothing_is_said_of_an_existing_model_that_fits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    existing_model(tmp_path / "own.model")
+    train_tokenizer(config(tmp_path, ENGLISH, KOREAN, model=str(tmp_path / "own.model")))
+    assert "warning: " not in capsys.readouterr().err
+
+
+def test_a_vocabulary_size_beside_an_existing_model_is_said_to_be_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    existing_model(tmp_path / "own.model")
+    own = str(tmp_path / "own.model")
+    train_tokenizer(config(tmp_path, ENGLISH, KOREAN, model=own, vocab_size=500))
+    message = "tokenizer.vocab_size 500 is ignored: the tokenizer has 321 subwords"
+    assert message in capsys.readouterr().err.splitlines()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain, islice
+from typing import NamedTuple
 
 from mtkit.corpus.characters import (
     has_case,
@@ -140,15 +141,31 @@ def truecase(
         is_first = text.endswith(_SENTENCE_END) and text.casefold() not in stopped
     # In one call, which takes far less time than a call for each word.
     spellings = list(chain.from_iterable(word.spellings for word in words))
-    encoded = iter(tokenizer.encode_source(spellings))
+    encoded = zip(spellings, tokenizer.encode_source(spellings), strict=True)
+    respell = tokenizer.source_spelling.respell
     best: list[str] = []
     for word in words:
-        of_word = list(islice(encoded, len(word.spellings)))
-        best.append(word.best(of_word))
+        costs: list[_Cost] = []
+        for spelling, ids in islice(encoded, len(word.spellings)):
+            # Ids are ordered by frequency, so the largest ids belong to the rarest subwords. They
+            # decide between spellings with equally many subwords, but not at the start of a
+            # sentence: there the first of these spellings is right, which has a capital.
+            rarest = [] if word.is_first else sorted(ids, reverse=True)
+            costs.append(_Cost(len(ids), respell(spelling) != spelling, rarest))
+        best.append(word.best(costs))
     known = iter(best)
     cased = _WORD.sub(lambda _: next(known), line)
     after, before = tokenizer.encode_source([cased, line])
     return cased if len(after) < len(before) else line
+
+
+class _Cost(NamedTuple):
+    """What decides between two spellings of a word: the smaller cost is better."""
+
+    subwords: int
+    is_respelled: bool
+    """Whether the vocabulary lacks a character of the spelling, such as a rare capital."""
+    rarest: list[int]
 
 
 @dataclass(frozen=True)
@@ -161,17 +178,13 @@ class _Word:
     spellings: list[str]
     """First with a capital, then in small letters, then as in the line."""
 
-    def best(self, encoded: Sequence[list[int]]) -> str:
-        """Return the spelling with the fewest subwords; `encoded`: the subwords of each spelling.
+    def best(self, costs: Sequence[_Cost]) -> str:
+        """Return the spelling with the fewest subwords; `costs`: of each spelling.
 
         If all spellings are split into letters, return the word as it is in the line.
         """
-        # Subword ids are ordered by frequency, so the largest ids belong to the rarest subwords.
-        # They decide between spellings with equally many subwords, but not at the start of a
-        # sentence: there the first of these spellings is right, which has a capital.
-        costs = [(len(ids), [] if self.is_first else sorted(ids, reverse=True)) for ids in encoded]
         best = min(costs)
-        is_known = best[0] < len(self.text) or best[0] == 1
+        is_known = best.subwords < len(self.text) or best.subwords == 1
         return self.spellings[costs.index(best)] if is_known else self.text
 
 
