@@ -99,7 +99,9 @@ def one_of_each_kind(stage: str, operations: Iterable[str]) -> list[Fault]:
 def test_a_stage_with_a_fault_ends_like_one_without(
     stage: str, finished: FinishedRun, tmp_path: Path
 ) -> None:
-    for fault in one_of_each_kind(stage, finished.operations[stage].operations):
+    operations = finished.operations[stage].operations
+    full_disk = Fault(len(operations) // 2, is_lasting=True)
+    for fault in (*one_of_each_kind(stage, operations), full_disk):
         fail_and_finish(stage, fault, finished, tmp_path)
 
 

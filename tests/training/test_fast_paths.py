@@ -105,10 +105,10 @@ def test_a_run_without_fast_paths_has_the_same_losses(kind: str, fresh: Fresh) -
             assert found == expected, name
         else:
             for record, other in zip(found, expected, strict=True):
-                assert record == pytest.approx(other, rel=1e-4), name
+                assert record == pytest.approx(other, rel=1e-5), name
     two = trained(fresh, kind, "two processes", ranks=2)
     for record, other in zip(two, expected, strict=True):
-        assert record == pytest.approx(other, rel=1e-4)
+        assert record == pytest.approx(other, rel=1e-5)
 
 
 def test_a_run_is_translated_alike_with_and_without_ctranslate2(fresh: Fresh) -> None:
