@@ -7,7 +7,7 @@ which takes about 100 bytes per pair.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -218,11 +218,14 @@ class _FaultyPairs:
     examples: list[dict[str, str]] = field(default_factory=list)
     """Up to MAX_EXAMPLES pairs, in the form of `Pair.excerpt`."""
 
-    def add(self, pair: Pair) -> None:
-        """Count a pair, and keep it as an example unless there are enough."""
+    def add(self, pair: Pair, locate: Callable[[str], int] = lambda text: 0) -> None:
+        """Count a pair, and keep it as an example unless there are enough.
+
+        `locate` returns the place in a text that the example should show.
+        """
         self.count += 1
         if len(self.examples) < MAX_EXAMPLES:
-            self.examples.append(pair.excerpt())
+            self.examples.append(pair.excerpt(locate(pair.source), locate(pair.target)))
 
 
 class _Survey:
@@ -331,7 +334,7 @@ def _apply(rule: Rule, statistics: CorpusStatistics) -> Finding:
     faulty = _FaultyPairs()
     for pair in pairs:
         if rule.check(pair, statistics):
-            faulty.add(pair)
+            faulty.add(pair, rule.locate)
     return _finding_of(rule, faulty, checked=len(pairs))
 
 

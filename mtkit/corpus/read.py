@@ -59,17 +59,23 @@ class Pair(NamedTuple):
         """Whether a side has no visible character."""
         return is_blank(self.source) or is_blank(self.target)
 
-    def excerpt(self) -> dict[str, str]:
-        """Return the pair as an example: file and line, and the start of source and target."""
+    def excerpt(self, source_place: int = 0, target_place: int = 0) -> dict[str, str]:
+        """Return the pair as an example: file and line, and parts of source and target.
+
+        The parts show the given places; without places, the beginnings.
+        """
         return {
             "where": self.where,
-            "source": _start_of(self.source),
-            "target": _start_of(self.target),
+            "source": _part_of(self.source, source_place),
+            "target": _part_of(self.target, target_place),
         }
 
 
-def _start_of(text: str) -> str:
-    """Return the text, cut after MAX_EXCERPT characters."""
+def _part_of(text: str, place: int) -> str:
+    """Return up to MAX_EXCERPT characters of the text, with those at a place."""
+    start = place - MAX_EXCERPT // 2
+    if start > 0:
+        text = f"…{text[start:]}"
     return text if len(text) <= MAX_EXCERPT else f"{text[: MAX_EXCERPT - 1]}…"
 
 

@@ -23,7 +23,7 @@ from mtkit.corpus.characters import (
 from mtkit.corpus.languages import count_scripts, is_foreign
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
-from mtkit.corpus.text import compose, is_presplit
+from mtkit.corpus.text import compose, find_presplit
 
 MAX_DEVIATIONS = 4.5
 """Standard deviations that a length ratio may differ from the median."""
@@ -70,6 +70,8 @@ class Rule:
     """What to do about these pairs, or what they may be."""
     check: Callable[[Pair, CorpusStatistics], bool]
     """Return whether the pair has the fault."""
+    locate: Callable[[str], int] = lambda text: 0
+    """Return where in a text an example should show the fault."""
     recommended_share: float = 0.05
     """Up to this share of pairs, the rule is recommended for `batching.drop`."""
     max_share: float = 0.5
@@ -325,9 +327,10 @@ INVALID_TEXT = Rule(
 """A rule that only `mtkit check` has, because the file should be repaired."""
 ALREADY_SPLIT = Rule(
     name="already split",
-    meaning="tokenised, or split into subwords",
-    advice="use the text before that, as mtkit splits text itself",
-    check=_either_side(lambda text, _: is_presplit(text)),
+    meaning="a space before punctuation, or marks between subwords",
+    advice="use the text as people write it, because mtkit splits it itself",
+    check=_either_side(lambda text, _: find_presplit(text) is not None),
+    locate=lambda text: find_presplit(text) or 0,
     max_share=1.0,
     min_share=0.05,
 )

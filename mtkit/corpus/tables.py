@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mtkit.corpus.columns import SampleRows, find_texts, has_header, is_column_name
-from mtkit.corpus.files import is_utf16, read_lines, tell_once
+from mtkit.corpus.files import read_lines, tell_once
 from mtkit.corpus.rows import DELIMITER_NAMES, SAMPLE_ROWS, Row, read_rows, suffix_of
 from mtkit.corpus.sheets import is_sheet, read_sheet
 from mtkit.errors import UserError
@@ -113,18 +113,16 @@ def describe_columns(path: str) -> str:
 
 
 def refuse_misnamed_table(path: str) -> None:
-    """Raise UserError if a file is "Unicode text" of a spreadsheet: UTF-16, with tabs.
+    """Raise UserError if a file that is not named as a table has tabs in each of its first lines.
 
-    Such a file is named .txt, but only a .tsv is read as a table.
+    Excel, for example, names such a table .txt ("Unicode text").
     """
-    if is_table(path) or not is_utf16(path):
-        return
     with closing(read_lines(path)) as lines:
         sample = list(islice(lines, SAMPLE_ROWS))
-    tabs = [line.count("\t") for line in sample if line]
-    if tabs and min(tabs) > 0:
+    filled_lines = [line for line in sample if line.strip()]
+    if filled_lines and all("\t" in line for line in filled_lines):
         name = PurePath(path.removesuffix(".gz")).with_suffix(".tsv").name
-        raise UserError(f"{path} is a table (UTF-16, with tabs); rename it to {name}")
+        raise UserError(f"{path} is a table with tabs between its cells; rename it to {name}")
 
 
 def sample_cells(rows: Iterable[Row]) -> list[list[str]]:

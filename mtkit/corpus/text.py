@@ -96,5 +96,13 @@ def is_presplit(text: str) -> bool:
     mtkit splits text itself, and puts it together again. If it learns from split text, it writes
     such text.
     """
-    patterns = (_SUBWORD_MARKS, _TOKENISED, _SHORT_WORDS)
-    return any(pattern.search(text) for pattern in patterns)
+    return find_presplit(text) is not None
+
+
+def find_presplit(text: str) -> int | None:
+    """Return where `is_presplit` recognises that the text has been split; None if it has not."""
+    for pattern in (_SUBWORD_MARKS, _TOKENISED, _SHORT_WORDS):
+        match = pattern.search(text)
+        if match is not None:
+            return match.start()
+    return None

@@ -17,7 +17,14 @@ from itertools import count, islice
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from mtkit.corpus.files import GZIP_MAGIC, MAX_LINE_BYTES, existing_file, tell_once, text_blocks
+from mtkit.corpus.files import (
+    GZIP_MAGIC,
+    MAX_LINE_BYTES,
+    existing_file,
+    is_utf16,
+    tell_once,
+    text_blocks,
+)
 from mtkit.corpus.rows import SAMPLE_ROWS, Row, find_delimiter, has_quotes, read_rows, suffix_of
 from mtkit.corpus.sheets import is_sheet, read_sheet
 from mtkit.corpus.tables import (
@@ -194,7 +201,8 @@ def refuse_table(path: str) -> None:
             f"{path} is a table; choose the column to translate with --columns: "
             f"{describe_columns(path)}{as_text}"
         )
-    refuse_misnamed_table(path)
+    if is_utf16(path):  # as of Excel; a text with tabs in UTF-8 may be a text
+        refuse_misnamed_table(path)
 
 
 def check_output_name(path: str, output: Path) -> None:

@@ -20,6 +20,7 @@ from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import DROP_RULES, BatchingSettings, Config
 from mtkit.corpus.check import CorpusReport, check_corpus
 from mtkit.corpus.findings import check_languages
+from mtkit.corpus.read import MAX_EXCERPT
 from mtkit.corpus.rules import held_out_sources
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 from mtkit.corpus.summary import show_reports
@@ -216,6 +217,15 @@ def test_text_that_is_already_split_is_warned_of(
     assert report.already_split in report.frequent
     few = check_corpus(write_corpus(tmp_path, [*lines[:5], *LINES[:300]]))
     assert few.already_split.status == "passed"
+
+
+def test_examples_show_the_place_of_the_fault(tmp_path: Path) -> None:
+    long = "The dog runs over the green field to the old house of the farmer, and then it "
+    lines = [(f"{long} {source} , so .", target) for source, target in LINES[:300]]
+    report = check_corpus(write_corpus(tmp_path, lines))
+    examples = report.already_split.examples
+    assert all(" ," in example["source"] for example in examples)
+    assert max(len(example["source"]) for example in examples) <= MAX_EXCERPT
 
 
 def test_markup_never_fails(tmp_path: Path) -> None:

@@ -241,6 +241,10 @@ def test_a_table_is_not_translated_as_text(model: str, capsys: pytest.CaptureFix
     for command in ("translate", "check", "init"):
         assert call(command, "t.txt") == 2
         assert "rename it to t.tsv" in capsys.readouterr().err
+    Path("t.txt").write_text("English\tNotes\nA dog.\tx\n")
+    assert call("check", "t.txt") == 2
+    assert "rename it to t.tsv" in capsys.readouterr().err
+    assert call("translate", "t.txt", "-m", model) == 0
 
 
 def test_the_command_translates_a_column(model: str, capsys: pytest.CaptureFixture[str]) -> None:
