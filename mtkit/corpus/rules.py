@@ -169,8 +169,25 @@ def _is_in_other_script(text: str, side: SideStatistics) -> bool:
     return letters >= MIN_LETTERS and usual_letters < MIN_USUAL_SHARE * letters
 
 
-def _is_in_other_language(text: str, side: SideStatistics) -> bool:
-    return side.language is not None and is_foreign(text, side.language)
+def _is_in_other_language(pair: Pair, statistics: CorpusStatistics) -> bool:
+    return _is_foreign_side(pair.source, pair.target, statistics.source) or _is_foreign_side(
+        pair.target, pair.source, statistics.target
+    )
+
+
+def _is_foreign_side(text: str, other_text: str, side: SideStatistics) -> bool:
+    """Return whether a text is in another language than its side, even without its names.
+
+    A few words that the other side has, too, are names, which belong to no language. If most words
+    are shared, the text was not translated.
+    """
+    if side.language is None or not is_foreign(text, side.language):
+        return False
+    words = text.split()
+    shared_words = set(words).intersection(other_text.split())
+    own_words = [word for word in words if word not in shared_words]
+    is_untranslated = 2 * len(own_words) < len(words)
+    return is_untranslated or is_foreign(" ".join(own_words), side.language)
 
 
 def _has_repetition(pair: Pair, _: CorpusStatistics) -> bool:
@@ -293,7 +310,7 @@ RULES = (
         name="language",
         meaning="wrong language",
         advice="drop them",
-        check=_either_side(_is_in_other_language),
+        check=_is_in_other_language,
         recommended_share=0.5,
     ),
     Rule(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.config.settings import DROP_RULES
-from mtkit.corpus.languages import count_scripts
+from mtkit.corpus.languages import count_scripts, is_foreign
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import RULES, PairFilter
 from mtkit.corpus.statistics import (
@@ -75,6 +75,18 @@ def test_each_rule_finds_its_fault_on_either_side(
 ) -> None:
     assert rule in broken(statistics, source, target)
     assert rule in broken(swapped, target, source)
+
+
+def test_names_that_both_sides_share_say_nothing_about_a_language(
+    statistics: CorpusStatistics,
+) -> None:
+    english = "Olusegun Obasanjo Babatunde left at noon."
+    german = "Olusegun Obasanjo Babatunde ging am Mittag."
+    assert is_foreign(english, "en") and is_foreign(german, "de")
+    assert "language" not in broken(statistics, english, german)
+    spanish = "El perro corre por el parque grande con Nwachukwu Egbuni."
+    assert "language" in broken(statistics, "The dog and Nwachukwu Egbuni run.", spanish)
+    assert "language" in broken(statistics, spanish, spanish)
 
 
 def test_overlap_ignores_case_punctuation_and_spaces(statistics: CorpusStatistics) -> None:
