@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from commands import call
+from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
-from mtkit.config.settings import DROP_RULES
+from mtkit.config.settings import DROP_RULES, Config
 from mtkit.corpus.check import check_corpus
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import compute_statistics, statistics_by_corpus
+from mtkit.tokenizer.train_spm import train_tokenizer
 from parallel import FAULTS, LINES, write_corpus
 
 SUBJECTS = {"The man": "კაცი", "The woman": "ქალი", "The child": "ბავშვი", "The dog": "ძაღლი"}
@@ -51,6 +54,39 @@ def test_a_small_corpus_in_another_language_passes_beside_a_large_one(
     assert report.drop == []
     pair_filter = PairFilter(DROP_RULES, report.statistics)
     assert [pair for pair in read_pairs([*corpora]) if pair_filter.broken_rule(pair)] == []
+
+
+def test_batch_drops_of_each_corpus_what_it_would_drop_of_it_alone(tmp_path: Path) -> None:
+    faulty = [*GEORGIAN, ("The dog finds bread here.", "Der Hund findet hier Brot.")]
+    corpora = [
+        write_corpus(tmp_path, [*LINES[:600], *FAULTS], "ko"),
+        write_corpus(tmp_path, faulty, "ka"),
+    ]
+    valid = write_corpus(tmp_path, LINES[:3], "valid")
+
+    def build(train: list[TextCorpus], name: str, **tokenizer: object) -> Counter[str]:
+        config = Config.model_validate(
+            {
+                "run": str(tmp_path / name),
+                "data": {
+                    "train": [corpus.model_dump() for corpus in train],
+                    "valid": valid.model_dump(),
+                },
+                "tokenizer": tokenizer,
+                "batching": {"drop": ["uneven", "script", "language"]},
+                "training": {"steps": 1},
+            }
+        )
+        train_tokenizer(config)
+        return Counter(build_batches(config).report["train"]["dropped"])
+
+    together = build(corpora, "mix", vocab_size=900)
+    model = str(tmp_path / "mix/tokenizer/spm.model")
+    first, second = (
+        build([corpus], f"run-{number}", model=model) for number, corpus in enumerate(corpora)
+    )
+    assert together == first + second
+    assert together["script"] == 2
 
 
 def test_faults_of_one_corpus_are_found_and_named(tmp_path: Path) -> None:
