@@ -6,6 +6,7 @@ import json
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.artifacts.manifest import open_artifact
+from mtkit.training import validation
 from mtkit.training.metrics_log import MetricsLog, points_of
 from mtkit.training.train import train
 from tasks import Capture, Fresh
@@ -105,3 +107,28 @@ def test_a_star_marks_a_better_validation_and_lines_too_short_for_bleu_have_none
     else:
         assert stars[0] and stars[best] and not any(stars[best + 1 :])
         assert model.report["averaged_steps"] == [valid[best]["step"]]
+
+
+def test_a_validation_scores_lines_of_the_whole_set(
+    fresh: Fresh, monkeypatch: MonkeyPatch, capsys: Capture
+) -> None:
+    scored: list[list[str]] = []
+    score = validation.score
+
+    def record(hypotheses: list[str], references: list[str], **options: Any) -> Any:
+        scored.append(references)
+        return score(hypotheses, references, **options)
+
+    monkeypatch.setattr(validation, "score", record)
+    training = {"steps": 10, "validate_every": 2, "validation_sentences": 4}
+    config = fresh("transformer", training=training)
+    train(config)
+    targets = Path("run/batches/valid.target.txt").read_text().splitlines()
+    assert len(targets) == 20
+    assert scored[:5] == [[targets[row] for row in (0, 5, 10, 15)]] * 5
+    # Translations are shown at the first, the middle and the last validation.
+    lines = capsys.readouterr().err.splitlines()
+    shown = [
+        line.split()[1] for row, line in enumerate(lines) if lines[row - 1].startswith("  ref")
+    ]
+    assert [step for step in shown if step.isdecimal()] == ["2", "6", "10"]
