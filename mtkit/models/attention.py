@@ -4,8 +4,10 @@ The Transformer uses multi-head attention (Vaswani et al. 2017), over the whole 
 neighbourhood. The LSTM decoder uses global attention (Luong et al. 2015) with one of three scores:
 dot product, general, or additive (Bahdanau et al. 2015).
 
-The first dimension of queries is N = B·K (hypotheses), that of keys is B (sentences). The K
-hypotheses of a sentence become K·T queries on one encoder memory, which is never copied.
+Shapes: B sentences, K hypotheses of each, N = B·K, H heads of size Dh = D / H, S source positions,
+T target positions. The first dimension of queries is N, that of keys is B. The K hypotheses of a
+sentence become Q = K·T queries on one encoder memory, which is never copied. In self-attention
+every row is a sentence of its own, so there K is 1.
 """
 
 from __future__ import annotations
@@ -30,30 +32,30 @@ AttentionWeights = Float[Tensor, "B H Q S"]
 
 @dataclass(frozen=True)
 class KeyValue:
-    """Keys and values of one layer, split into heads."""
+    """Keys and values of one layer, split into heads; S counts the positions of either side."""
 
     key: Float[Tensor, "B H S Dh"]
     value: Float[Tensor, "B H S Dh"]
 
     def append(self, later: KeyValue) -> KeyValue:
         """Return this cache with the keys and values of later positions."""
-        if self.key.shape[2] == 0:
+        if self.key.shape[2] == 0:  # saves a copy
             return later
         return KeyValue(
-            torch.cat([self.key, later.key.to(self.key.dtype)], dim=2),
-            torch.cat([self.value, later.value.to(self.value.dtype)], dim=2),
+            key=torch.cat([self.key, later.key.to(self.key.dtype)], dim=2),
+            value=torch.cat([self.value, later.value.to(self.value.dtype)], dim=2),
         )
 
 
 class MultiHeadAttention(nn.Module):
     """softmax(Q K^T / sqrt(d_head)) V for each head; the heads concatenated, times W^O.
 
-    d_head = D / H. The dot product of two vectors with entries of variance 1 has variance d_head;
-    dividing by its root makes the variance 1, so that the softmax does not saturate.
+    The dot product of two vectors with entries of variance 1 has the variance d_head. Divided by
+    √d_head, the dot product has the variance 1, so that the softmax does not saturate.
     """
 
     fused_on: tuple[str, ...] = ("cuda",)
-    """Device types with a fast kernel for the whole formula; on CPUs separate steps are faster."""
+    """Device types on which torch's kernel for the whole formula is faster than separate steps."""
 
     def __init__(self, d_model: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -67,19 +69,21 @@ class MultiHeadAttention(nn.Module):
     def query_keys_values(self, x: Hidden, layout: Layout) -> tuple[Hidden, KeyValue]:
         """Project words to queries, keys and values, for self-attention."""
         query, key, value = self._project(x, layout, self.query, self.key, self.value)
-        return query, KeyValue(self._split(key, len(key)), self._split(value, len(value)))
+        sentences = len(key)
+        return query, KeyValue(self._split(key, sentences), self._split(value, sentences))
 
     def queries(self, x: Hidden, layout: Layout) -> Hidden:
         """Project words to queries, for attention to another sequence."""
         return layout.pad(self.query(x))
 
-    def keys_values(self, memory: Hidden, layout: Layout) -> KeyValue:
-        """Project a memory to keys and values, once for all queries to come."""
-        key, value = self._project(memory, layout, self.key, self.value)
-        return KeyValue(self._split(key, len(key)), self._split(value, len(value)))
+    def keys_values(self, states: Hidden, layout: Layout) -> KeyValue:
+        """Project encoder states to keys and values, once for all queries to come."""
+        key, value = self._project(states, layout, self.key, self.value)
+        sentences = len(key)
+        return KeyValue(self._split(key, sentences), self._split(value, sentences))
 
     def _project(self, x: Hidden, layout: Layout, *parts: Linear) -> Sequence[Hidden]:
-        """Return the product of `x` with each of the weights, padded to rows.
+        """Return x W^T + b for each of the linear layers `parts`, padded to rows.
 
         In training the weights are joined for one product; search would join them at every step.
         """
@@ -87,52 +91,62 @@ class MultiHeadAttention(nn.Module):
             return [layout.pad(part(x)) for part in parts]
         weight = torch.cat([part.weight for part in parts])
         bias = torch.cat([part.bias for part in parts])
-        return layout.pad(F.linear(x, weight, bias)).chunk(len(parts), dim=-1)
+        product = F.linear(x, weight, bias)
+        return layout.pad(product).chunk(len(parts), dim=-1)
 
     def forward(
         self,
         query: Hidden,
-        memory: KeyValue,
-        mask: Bias | None,
+        keys_values: KeyValue,
+        bias: Bias | None,
         layout: Layout,
         *,
-        weights: bool = False,
+        with_weights: bool = False,
     ) -> tuple[Hidden, AttentionWeights | None]:
-        """Return the attended values and, if requested, the weights; `mask`: (B, H, K·T, S)."""
-        split = self._split(query, len(memory.key))
-        context, attention = self._attend(split, memory, mask, weights=weights)  # (B, H, K·T, D/H)
-        joined = context.transpose(1, 2).reshape(query.shape)
+        """Return the attended values and, if requested, the weights.
+
+        `query` comes from `queries` or `query_keys_values`. `bias`: (B, H, Q, S), or a shape that
+        broadcasts to it. `layout`: that of the queries and of the result.
+        """
+        split = self._split(query, len(keys_values.key))  # (B, H, Q, Dh)
+        context, attention = self._attend(split, keys_values, bias, with_weights=with_weights)
+        joined = context.transpose(1, 2).reshape(query.shape)  # (N, T, D)
         return self.output(layout.unpad(joined)), attention
 
     def _attend(
-        self, query: Heads, memory: KeyValue, bias: Bias | None, *, weights: bool
+        self, query: Heads, keys_values: KeyValue, bias: Bias | None, *, with_weights: bool
     ) -> tuple[Heads, AttentionWeights | None]:
-        if query.device.type in self.fused_on and not weights:
+        """Return softmax(Q K^T / sqrt(d_head) + bias) V, and the softmax if requested."""
+        key = keys_values.key
+        value = keys_values.value
+        if query.device.type in self.fused_on and not with_weights:
             dropout = self.dropout.p if self.training else 0.0
-            context = F.scaled_dot_product_attention(
-                query, memory.key, memory.value, bias, dropout_p=dropout
-            )
+            context = F.scaled_dot_product_attention(query, key, value, bias, dropout_p=dropout)
             return context, None
         # Scale the queries rather than the scores, because they are fewer numbers.
-        scores = (query * query.shape[-1] ** -0.5) @ memory.key.transpose(-2, -1)  # (B, H, K·T, S)
-        # The bias is float32, so sum and softmax are in float32, whatever the type of the products.
+        scaled = query * query.shape[-1] ** -0.5
+        scores = scaled @ key.transpose(-2, -1)  # (B, H, Q, S)
+        # The softmax is in float32; float64 stays float64. Adding the float32 bias converts the
+        # scores; without a bias they are converted here.
         exact = torch.promote_types(scores.dtype, torch.float32)
         scores = scores.to(exact) if bias is None else scores + bias
         attention = scores.softmax(dim=-1)
-        context = self.dropout(attention.to(memory.value.dtype)) @ memory.value  # (B, H, K·T, D/H)
-        return context, attention if weights else None
+        context = self.dropout(attention.to(value.dtype)) @ value  # (B, H, Q, Dh)
+        return context, attention if with_weights else None
 
     def _split(self, x: Tensor, sentences: int) -> Heads:
-        """Split into heads; the K·T words of a sentence's K hypotheses become its queries."""
-        return x.reshape(sentences, -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
+        """Split D into heads; the words of the K hypotheses of a sentence become one dimension."""
+        head_size = x.shape[-1] // self.heads
+        by_head = x.reshape(sentences, -1, self.heads, head_size)  # (B, K·T, H, Dh)
+        return by_head.transpose(1, 2)
 
 
 class NeighbourhoodAttention(MultiHeadAttention):
     """Restricted self-attention: positions more than `radius` apart have weight 0. O(r·n·d).
 
-    The sequence is cut into blocks of r positions. The queries of a block attend to the keys of the
-    same block and of the two adjacent ones, masked to |i - j| <= r (Vaswani et al. 2017,
-    section 4).
+    The sequence is cut into blocks of r = `radius` positions. The queries of a block attend to the
+    keys of the same block and of the two adjacent blocks; keys with |i - j| > r are hidden (Vaswani
+    et al. 2017, section 4).
     """
 
     def __init__(self, d_model: int, heads: int, dropout: float, radius: int) -> None:
@@ -140,69 +154,91 @@ class NeighbourhoodAttention(MultiHeadAttention):
         self.radius = radius
 
     def _attend(
-        self, query: Heads, memory: KeyValue, bias: Bias | None, *, weights: bool
+        self, query: Heads, keys_values: KeyValue, bias: Bias | None, *, with_weights: bool
     ) -> tuple[Heads, AttentionWeights | None]:
+        """Return what `MultiHeadAttention` returns, but with weight 0 at a distance above r.
+
+        `bias`: (B or 1, 1, 1, S).
+        """
         length = query.shape[2]
         if bias is None:
             bias = torch.zeros(1, 1, 1, length, device=query.device)
-        if weights:  # the full matrix takes quadratic memory anyway
+        if with_weights:  # the full matrix takes quadratic memory anyway
             position = torch.arange(length, device=query.device)
-            is_far = (position - position.unsqueeze(1)).abs() > self.radius
-            bias = bias.masked_fill(is_far, MASKED_BIAS)
-            return super()._attend(query, memory, bias, weights=True)
-        return self._attend_in_blocks(query, memory, bias), None
+            offset = position - position.unsqueeze(1)  # (S, S)
+            bias = bias.masked_fill(offset.abs() > self.radius, MASKED_BIAS)
+            return super()._attend(query, keys_values, bias, with_weights=True)
+        return self._attend_in_blocks(query, keys_values, bias), None
 
-    def _attend_in_blocks(self, query: Heads, memory: KeyValue, bias: Bias) -> Heads:
-        """Return the attended values, computed in blocks of r = `radius` queries."""
+    def _attend_in_blocks(self, query: Heads, keys_values: KeyValue, bias: Bias) -> Heads:
+        """Return the attended values, computed in blocks of r = `radius` queries.
+
+        `bias`: (B or 1, 1, 1, S). The number of blocks is C = S / r, rounded up.
+        """
         r = self.radius
         length = query.shape[2]
         padding = -length % r  # to a whole number of blocks
-        query = query * query.shape[-1] ** -0.5
-        blocks = F.pad(query, (0, 0, 0, padding)).unflatten(2, (-1, r))  # (B, H, S/r, r, D/H)
+        scaled = query * query.shape[-1] ** -0.5
+        padded = F.pad(scaled, (0, 0, 0, padding))  # (B, H, C·r, Dh)
+        blocks = padded.unflatten(2, (-1, r))  # (B, H, C, r, Dh)
 
-        # The 3r positions around each block, as views, because copies would take three times the
-        # memory: (B, H, S/r, D/H, 3r) and (B, 1, S/r, 1, 3r).
-        key = F.pad(memory.key, (0, 0, r, r + padding)).unfold(2, 3 * r, r)
-        value = F.pad(memory.value, (0, 0, r, r + padding)).unfold(2, 3 * r, r)
-        bias = F.pad(bias, (r, r + padding), value=MASKED_BIAS).unfold(3, 3 * r, r).transpose(2, 3)
+        # Each block gets the 3r positions around it: r before it, its own, and r after it. `unfold`
+        # appends these windows as the last dimension. They are views, because copies would take
+        # three times the memory.
+        margins = (r, r + padding)
+        key = F.pad(keys_values.key, (0, 0, *margins))  # (B, H, C·r + 2r, Dh)
+        key = key.unfold(2, 3 * r, r)  # (B, H, C, Dh, 3r)
+        value = F.pad(keys_values.value, (0, 0, *margins))
+        value = value.unfold(2, 3 * r, r)  # (B, H, C, Dh, 3r)
+        bias = F.pad(bias, margins, value=MASKED_BIAS)  # (B or 1, 1, 1, C·r + 2r)
+        bias = bias.unfold(3, 3 * r, r)  # (B or 1, 1, 1, C, 3r)
+        bias = bias.transpose(2, 3)  # (B or 1, 1, C, 1, 3r)
 
-        # The first of a block's 3r positions is r places before the block.
+        # Positions relative to the start of the block.
         key_position = torch.arange(3 * r, device=query.device) - r
         query_position = torch.arange(r, device=query.device)
-        distance = key_position - query_position.unsqueeze(1)  # (r, 3r)
-        scores = blocks @ key + bias.masked_fill(distance.abs() > r, MASKED_BIAS)
-        attention = scores.softmax(dim=-1)  # (B, H, S/r, r, 3r)
+        offset = key_position - query_position.unsqueeze(1)  # (r, 3r)
+        bias = bias.masked_fill(offset.abs() > r, MASKED_BIAS)  # (B or 1, 1, C, r, 3r)
+        scores = blocks @ key + bias  # (B, H, C, r, 3r)
+        attention = scores.softmax(dim=-1)
         context = self.dropout(attention.to(value.dtype)) @ value.transpose(-2, -1)
-        return cast(Tensor, context.flatten(2, 3)[:, :, :length])  # (B, H, S, D/H)
+        positions = context.flatten(2, 3)  # (B, H, C·r, Dh)
+        return cast(Tensor, positions[:, :, :length])
 
 
 class GlobalAttention(nn.Module, ABC):
     """Attention of an LSTM decoder: α = softmax(scores), a = Σ α_i h_i, s̃ = tanh(W_c [a; s]).
 
-    Luong et al. 2015, section 3.1.
+    s are states of the decoder, h states of the encoder (Luong et al. 2015, section 3.1).
     """
 
     def __init__(self, d_model: int, *, bias: bool = True) -> None:
         super().__init__()
         self.combine = nn.Linear(2 * d_model, d_model, bias=bias)
 
-    def keys(self, memory: SourceHidden) -> SourceHidden:
-        """Compute the part of the scores that depends only on the memory, once per sentence."""
-        return memory
+    def keys(self, states: SourceHidden) -> SourceHidden:
+        """Compute the part of the scores that depends only on the encoder, once per sentence."""
+        return states
 
     @abstractmethod
     def scores(self, query: Hidden, keys: SourceHidden) -> Float[Tensor, "B Q S"]:
         """Score every source position for each query."""
 
     def forward(
-        self, state: Hidden, keys: SourceHidden, memory: SourceHidden, mask: SourceMask
+        self, state: Hidden, keys: SourceHidden, source: SourceHidden, mask: SourceMask
     ) -> tuple[Hidden, Float[Tensor, "N T S"]]:
-        """Return the attentional hidden states s̃ and the weights α; padding has weight 0."""
-        query = state.reshape(memory.shape[0], -1, state.shape[-1])  # (B, K·T, D)
-        scores = self.scores(query, keys) + mask_to_bias(mask).unsqueeze(1)
-        weights = scores.softmax(dim=-1)  # (B, K·T, S)
-        context = (weights.to(memory.dtype) @ memory).view(state.shape)  # (N, T, D)
-        combined = torch.tanh(self.combine(torch.cat([context, state.to(context.dtype)], dim=-1)))
+        """Return the attentional hidden states s̃ and the weights α; padding has weight 0.
+
+        `state`: s; `source`: h, the states of the encoder; `keys`: what `keys` returns for them.
+        """
+        query = state.reshape(source.shape[0], -1, state.shape[-1])  # (B, Q, D)
+        bias = mask_to_bias(mask).unsqueeze(1)  # (B, 1, S)
+        scores = self.scores(query, keys) + bias  # (B, Q, S)
+        weights = scores.softmax(dim=-1)
+        context = weights.to(source.dtype) @ source  # (B, Q, D)
+        context = context.view(state.shape)  # (N, T, D)
+        both = torch.cat([context, state.to(context.dtype)], dim=-1)  # (N, T, 2D)
+        combined = torch.tanh(self.combine(both))
         return combined, weights.reshape(*state.shape[:2], -1)
 
 
@@ -220,8 +256,8 @@ class GeneralAttention(DotAttention):
         super().__init__(d_model, bias=False)
         self.bilinear = nn.Linear(d_model, d_model, bias=False)
 
-    def keys(self, memory: Tensor) -> Tensor:
-        return cast(Tensor, self.bilinear(memory))
+    def keys(self, states: Tensor) -> Tensor:
+        return cast(Tensor, self.bilinear(states))
 
 
 class AdditiveAttention(GlobalAttention):
@@ -233,12 +269,13 @@ class AdditiveAttention(GlobalAttention):
         self.project_key = nn.Linear(d_model, d_model, bias=False)
         self.score = nn.Linear(d_model, 1, bias=False)
 
-    def keys(self, memory: Tensor) -> Tensor:
-        return cast(Tensor, self.project_key(memory))
+    def keys(self, states: Tensor) -> Tensor:
+        return cast(Tensor, self.project_key(states))
 
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
-        mixed = torch.tanh(self.project_query(query).unsqueeze(2) + keys.unsqueeze(1))
-        return cast(Tensor, self.score(mixed)).squeeze(-1)  # (B, Q, S, D) → (B, Q, S)
+        projected = self.project_query(query)  # (B, Q, D)
+        mixed = torch.tanh(projected.unsqueeze(2) + keys.unsqueeze(1))  # (B, Q, S, D)
+        return cast(Tensor, self.score(mixed)).squeeze(-1)  # (B, Q, S)
 
 
 GLOBAL_ATTENTIONS = {

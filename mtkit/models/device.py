@@ -23,13 +23,17 @@ def pick_device(name: str) -> torch.device:
     Raises:
         UserError: this machine has no such device.
     """
-    has = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    is_available = {  # the first choice first
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
     if name == "auto":
-        name = next(device for device in has if has[device])
-    if not has.get(name):
+        name = next(device for device in is_available if is_available[device])
+    if not is_available.get(name):
         raise UserError(f"device: this machine has no {name}; use auto or cpu")
-    # oneDNN would cache 1,024 kernels, one per matrix shape; few batches share a shape. On Multi30k
-    # a cache of 64 kernels takes 3 % more time and a third less memory.
+    # By default oneDNN caches 1,024 kernels, one per matrix shape; few batches share a shape. On
+    # Multi30k a cache of 64 kernels takes 3 % more time and a third less memory.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
     return torch.device(name)
 
@@ -37,20 +41,22 @@ def pick_device(name: str) -> torch.device:
 def pick_precision(name: Precision | Literal["auto"], device: torch.device) -> Precision:
     """Return precision `name`; "auto" is bfloat16 if the device multiplies it faster than float32.
 
-    Such CPUs are those with AMX, and AMD's with AVX512-BF16, where bfloat16 takes half as long. If
-    a virtual machine hides AMX, Intel's AVX512-BF16 takes 1.2 to 1.9 times as long as float32
-    (measured on Emerald Rapids).
+    On a CPU bfloat16 is faster with AMX, and on AMD with AVX512-BF16 (half the time). On Intel
+    AVX512-BF16 alone, with AMX hidden by a virtual machine, takes 1.2 to 1.9 times as long as
+    float32 (measured on Emerald Rapids), so it does not count.
     """
     if name != "auto":
         return name
-    faster: object = False
+    is_faster = False
     if device.type == "cuda":
-        faster = torch.cuda.is_bf16_supported(including_emulation=False)
+        is_faster = torch.cuda.is_bf16_supported(including_emulation=False)
     elif device.type == "cpu":
         features = torch.cpu.get_capabilities()
+        has_amx = bool(features.get("amx_bf16"))
+        has_avx512 = bool(features.get("avx512_bf16"))
         is_intel = str(features.get("cpu_name", "")).startswith("Intel")
-        faster = features.get("amx_bf16") or (features.get("avx512_bf16") and not is_intel)
-    return "bfloat16" if faster else "float32"
+        is_faster = has_amx or (has_avx512 and not is_intel)
+    return "bfloat16" if is_faster else "float32"
 
 
 def to_autocast_dtype(x: Tensor) -> Tensor:
@@ -65,6 +71,7 @@ def keep_freed_memory() -> None:
     The system clears every page that it hands out, which takes a tenth of the time of a beam
     search. The setting holds for the whole process; C libraries other than glibc ignore it.
     """
+    # CDLL(None) is this program with all libraries it has loaded, so also the C library.
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD in bytes, its maximum

@@ -43,7 +43,8 @@ class EncoderDecoder(TranslationModel[Memory, State]):
             UserError: two vocabularies of different sizes cannot share one embedding.
         """
         super().__init__()
-        self.settings = pair = settings.as_pair()
+        pair = settings.as_pair()
+        self.settings = pair
         d_model = pair.d_model
         is_shared = pair.tie == "all"
         is_tied = pair.tie != "none"
@@ -63,7 +64,8 @@ class EncoderDecoder(TranslationModel[Memory, State]):
             if isinstance(pair.encoder, TransformerEncoderSettings)
             else LstmEncoder(pair.encoder, d_model)
         )
-        self.decoder: Decoder[Any, Any] = (  # it only receives memory and state that it has made
+        # Any: whatever its memory and state are, a decoder gets only those that it has made itself.
+        self.decoder: Decoder[Any, Any] = (
             TransformerDecoder(pair.decoder, d_model)
             if isinstance(pair.decoder, TransformerDecoderSettings)
             else LstmDecoder(pair.decoder, d_model)
@@ -81,9 +83,9 @@ class EncoderDecoder(TranslationModel[Memory, State]):
     def _encode(
         self, source: Int[Tensor, ...], layout: Layout, *, attention: bool = False
     ) -> EncoderOutput:
-        encoded: EncoderOutput = self.encoder(
-            self._embed(self.source_embedding, source), layout, attention=attention
-        )
+        """Return the output of the encoder; `source`: ids in the given layout."""
+        x = self._embed(self.source_embedding, source)
+        encoded: EncoderOutput = self.encoder(x, layout, attention=attention)
         return replace(encoded, states=self.encoder_norm(encoded.states))
 
     def read(
@@ -93,10 +95,14 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         target: Int[Tensor, " L"],
         target_layout: Layout,
     ) -> Float[Tensor, "L D"]:
-        """Return the hidden states of whole targets (teacher forcing), all tokens end to end."""
+        """Return the hidden states of whole targets (teacher forcing).
+
+        M source tokens and L target tokens lie end to end, as the layouts describe.
+        """
         encoded = self._encode(source, source_layout)
         x = self._embed(self.target_embedding, target)
-        return cast(Tensor, self.decoder_norm(self.decoder.read(encoded, x, target_layout)))
+        hidden = self.decoder.read(encoded, x, target_layout)
+        return cast(Tensor, self.decoder_norm(hidden))
 
     def start(self, memory: Memory, beam: int = 1) -> State:
         return cast(State, self.decoder.start(memory, beam))
@@ -109,12 +115,14 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         return replace(decoded, hidden=self.decoder_norm(decoded.hidden))
 
     def _embed(self, embedding: nn.Embedding, ids: Tensor) -> Hidden:
+        """Return the embedded words of `ids`, scaled to variance 1."""
         # Embeddings that are also output weights have variance 1/D at the start, so that logits are
         # about 1. As inputs they are scaled to variance 1, the size of the positional encodings.
         return cast(Tensor, embedding(ids) * self.settings.d_model**0.5)
 
     @property
     def output_weight(self) -> Float[Tensor, "V D"]:
+        """The weights of the output projection; shared with embeddings unless `tie` is none."""
         return self.target_embedding.weight if self.output is None else self.output.weight
 
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:
@@ -123,15 +131,20 @@ class EncoderDecoder(TranslationModel[Memory, State]):
     def output_factors(
         self, hidden: Float[Tensor, "... D"]
     ) -> tuple[Float[Tensor, "... E"], Float[Tensor, "V E"]]:
-        """Return A and W with A W^T = project(hidden); a bias becomes one more column of W."""
+        """Return A and W with A W^T = project(hidden).
+
+        Without a bias, E = D. A bias becomes one more column of W, which meets a 1 in A: E = D + 1.
+        """
         if self.output_bias is None:
             return hidden, self.output_weight
         ones = hidden.new_ones(*hidden.shape[:-1], 1)
+        factor = torch.cat([hidden, ones], dim=-1)
         weight = torch.cat([self.output_weight, self.output_bias.unsqueeze(1)], dim=1)
-        return torch.cat([hidden, ones], dim=-1), weight
+        return factor, weight
 
 
 def _embedding(vocab: int, d_model: int) -> nn.Embedding:
+    """Return an embedding with variance 1/D, as `_embed` expects; PAD is 0."""
     embedding = nn.Embedding(vocab, d_model)
     nn.init.normal_(embedding.weight, std=d_model**-0.5)
     with torch.no_grad():

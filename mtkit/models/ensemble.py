@@ -45,12 +45,16 @@ class Ensemble(TranslationModel[EnsembleMemory, EnsembleState]):
     def encode(
         self, source: SourceIds, source_mask: SourceMask, *, attention: bool = False
     ) -> EnsembleMemory:
-        encoded = (it.encode(source, source_mask, attention=attention) for it in self.members)
-        return EnsembleMemory(members=tuple(encoded))
+        memories: list[Memory] = []
+        for model in self.members:
+            memories.append(model.encode(source, source_mask, attention=attention))
+        return EnsembleMemory(members=tuple(memories))
 
     def start(self, memory: EnsembleMemory, beam: int = 1) -> EnsembleState:
-        pairs = zip(self.members, memory.members, strict=True)
-        return EnsembleState(tuple(it.start(own, beam) for it, own in pairs))
+        states: list[State] = []
+        for model, model_memory in zip(self.members, memory.members, strict=True):
+            states.append(model.start(model_memory, beam))
+        return EnsembleState(tuple(states))
 
     def decode(
         self,
@@ -60,28 +64,47 @@ class Ensemble(TranslationModel[EnsembleMemory, EnsembleState]):
         *,
         attention: bool = False,
     ) -> Decoded:
-        """Read the next symbols; if all members have attention, return one head per member."""
-        each = zip(self.members, memory.members, state.members, strict=True)
-        decoded = [it.decode(own, before, target, attention=attention) for it, own, before in each]
-        hidden = torch.cat([it.hidden for it in decoded], dim=-1)  # (N, T, D1 + D2 + …)
-        states = EnsembleState(tuple(it.state for it in decoded))
-        # Alignments use the last layer, as the mean of its heads.
-        last = [it.attention[:, -1].mean(dim=1) for it in decoded if it.attention is not None]
-        shown = torch.stack(last, dim=1).unsqueeze(1) if len(last) == len(decoded) else None
-        return Decoded(hidden, states, shown)
+        """Read the next symbols.
+
+        If all members have attention, return one layer of attention with one head per member: the
+        mean over the heads of the member's last layer, which alignments use.
+        """
+        hiddens: list[Tensor] = []
+        states: list[State] = []
+        heads: list[Tensor] = []
+        for model, model_memory, model_state in zip(
+            self.members, memory.members, state.members, strict=True
+        ):
+            decoded = model.decode(model_memory, model_state, target, attention=attention)
+            hiddens.append(decoded.hidden)
+            states.append(decoded.state)
+            if decoded.attention is not None:  # (N, L, H, T, S)
+                heads.append(decoded.attention[:, -1].mean(dim=1))  # (N, T, S)
+        shown = None
+        if len(heads) == len(self.members):
+            shown = torch.stack(heads, dim=1).unsqueeze(1)  # (N, 1, H, T, S), H members
+        return Decoded(
+            hidden=torch.cat(hiddens, dim=-1),  # (N, T, D1 + D2 + …)
+            state=EnsembleState(tuple(states)),
+            attention=shown,
+        )
 
     @torch.no_grad()
     def project(self, hidden: Float[Tensor, "... D"]) -> Logits:
         """Return the log of the members' mean probabilities, in float32, without gradient."""
-        parts = hidden.split([it.settings.d_model for it in self.members], dim=-1)
-        of_members = map(_log_probs, self.members, parts)  # one at a time, to save memory
-        total = next(of_members)
-        for log_probs in of_members:
-            torch.logaddexp(total, log_probs, out=total)
-        return total.sub_(math.log(len(self.members)))
+        widths = [model.settings.d_model for model in self.members]
+        parts = hidden.split(widths, dim=-1)
+        models = list(self.members)
+        # One member at a time, to save memory.
+        log_sum = _log_probs(models[0], parts[0])
+        for model, part in zip(models[1:], parts[1:], strict=True):
+            log_probs = _log_probs(model, part)
+            torch.logaddexp(log_sum, log_probs, out=log_sum)
+        return log_sum.sub_(math.log(len(self.members)))
 
 
 def _log_probs(member: EncoderDecoder, hidden: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
+    """Return the log probabilities of one member, in float32."""
     logits = member.project(hidden).float()
     # In place, because allocating N·V new numbers takes longer than computing them.
     return torch.log_softmax(logits, dim=-1, out=logits)

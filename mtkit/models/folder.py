@@ -34,25 +34,31 @@ class OpenedModel:
 
     @property
     def weights(self) -> Path:
+        """The file with the weights."""
         return self.artifact.file(WEIGHTS)
 
     @property
     def name(self) -> str:
         """The model's folder, without links, and its training steps, for messages."""
-        path, steps = self.artifact.path.resolve(), self.artifact.report.get("steps")
-        with suppress(ValueError):  # it is in another folder
+        path = self.artifact.path.resolve()
+        with suppress(ValueError):  # the model is not below the current directory
             path = path.relative_to(Path.cwd())
+        steps = self.artifact.report.get("steps")  # a model of another program has none
         return f"{path} ({steps:,} steps)" if isinstance(steps, int) else str(path)
 
     @property
     def run(self) -> Path:
-        """The run that contains the model, if any."""
-        above = self.artifact.path.parent
-        return above.parent if self.artifact.manifest["kind"] == "checkpoint" else above
+        """The folder that is the run if the model belongs to a run: RUN/model, or a checkpoint."""
+        parent = self.artifact.path.parent
+        is_checkpoint = self.artifact.manifest["kind"] == "checkpoint"  # RUN/checkpoints/step-…
+        return parent.parent if is_checkpoint else parent
 
 
 def open_model(path: Place | None = None) -> OpenedModel:
-    """Open and verify the model of a run or a model folder, or an unfinished run's best so far.
+    """Open and verify the model of a run or a model folder.
+
+    Of an unfinished run, open the best checkpoint so far, or the newest if none was validated.
+    `path`: None stands for the model that `find_best` finds by default.
 
     Raises:
         UserError: there is no model, it is damaged, or its tokenizer belongs to another model.
@@ -60,7 +66,8 @@ def open_model(path: Place | None = None) -> OpenedModel:
     artifact = find_best(path)
     config = read_model_config(artifact)
     tokenizer = Tokenizer.load(artifact)
-    expected, actual = ((it.source_vocab, it.target_vocab) for it in (config, tokenizer))
+    expected = (config.source_vocab, config.target_vocab)
+    actual = (tokenizer.source_vocab, tokenizer.target_vocab)
     if actual != expected:
         raise UserError(
             f"{artifact.path} has the tokenizer of another model: {actual} subwords, not {expected}"
@@ -101,7 +108,8 @@ def read_models(
 ) -> _Result:
     """Open one model, or the models of an ensemble, and return `read(models)`.
 
-    If this fails and the folder of a model no longer exists, do both once more.
+    `read` loads their weights. If it fails and the folder of a model no longer exists, open the
+    models once more, and call `read` a second time.
 
     Raises:
         UserError: as `open_models`, or as `read`.

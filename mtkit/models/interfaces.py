@@ -5,6 +5,9 @@ positional information themselves. State is passed in and returned, never stored
 several searches can share a model. Dimension 0 of every Memory tensor is B. Dimension 0 of every
 State tensor is N = B·K; the K hypotheses of a sentence are next to each other. Memory is never
 copied per hypothesis.
+
+Shapes: B sentences, K hypotheses of each, N = B·K, S source positions, T target positions, D the
+model size, H heads, L layers, V symbols of the vocabulary.
 """
 
 from __future__ import annotations
@@ -37,13 +40,16 @@ class EncoderOutput:
     def summary(self, layer: int) -> Float[Tensor, "B D"]:
         """Return one vector per sentence, from which layer `layer` of a decoder starts.
 
-        It is the final state of encoder layer `layer`, or of the last layer if there are fewer.
-        Without final states it is the mean of all states (Sennrich et al. 2017, "Nematus").
+        The vector is the final state of encoder layer `layer`, or of the last layer if there are
+        fewer. Without final states it is the mean of all states (Sennrich et al. 2017, "Nematus").
         """
         if self.finals:
             return self.finals[min(layer, len(self.finals) - 1)]
-        states, real = self.layout.pad(self.states), self.layout.mask.unsqueeze(-1)  # (B, S, 1)
-        return (states * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)  # rows may be empty
+        states = self.layout.pad(self.states)  # (B, S, D)
+        is_word = self.layout.mask.unsqueeze(-1)  # (B, S, 1)
+        sums = (states * is_word).sum(dim=1)  # (B, D)
+        counts = is_word.sum(dim=1).clamp(min=1)  # (B, 1); a row of a batch may be empty
+        return sums / counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +57,7 @@ class Memory:
     """The encoder memory that a decoder attends to; dimension 0 of every tensor is B."""
 
     attention: tuple[Float[Tensor, "B H S S"], ...] = ()
+    """As in `EncoderOutput`."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +93,12 @@ def map_tensors(change: Callable[[Tensor], Tensor], tree: Tree) -> Tree:
         return cast(Tree, change(tree))
     if isinstance(tree, tuple):
         return cast(Tree, tuple(map_tensors(change, item) for item in tree))
-    if is_dataclass(tree) and not isinstance(tree, type):
-        values = {f.name: map_tensors(change, getattr(tree, f.name)) for f in fields(tree)}
+    if is_dataclass(tree) and not isinstance(tree, type):  # an instance, not a class
+        values: dict[str, object] = {}
+        for field in fields(tree):
+            values[field.name] = map_tensors(change, getattr(tree, field.name))
         return cast(Tree, type(tree)(**values))
-    if tree is None or isinstance(tree, int):
+    if tree is None or isinstance(tree, int):  # such as `Batch.target_tokens`
         return tree
     raise TypeError(f"a tree holds tensors, tuples and dataclasses, not {type(tree)}")
 
@@ -127,9 +136,14 @@ class Decoder(nn.Module, ABC, Generic[OwnMemory, OwnState]):
         """Read the next T ≥ 1 words; with `attention`, return attention weights, too."""
 
     def read(self, encoded: EncoderOutput, x: Hidden, target: Layout) -> Hidden:
-        """Read whole targets (teacher forcing); return the hidden states in the layout of `x`."""
+        """Read whole targets (teacher forcing); return the hidden states in the layout of `x`.
+
+        `target`: the layout of `x`.
+        """
         memory = self.prepare_memory(encoded)
-        return target.unpad(self.decode(memory, self.start(memory, 1), target.pad(x)).hidden)
+        state = self.start(memory, beam=1)
+        decoded = self.decode(memory, state, target.pad(x))
+        return target.unpad(decoded.hidden)
 
 
 class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):

@@ -1,4 +1,7 @@
-"""Building blocks that several encoders and decoders share."""
+"""Building blocks that several encoders and decoders share.
+
+Shapes: B sentences, T positions, D the model size, F the width of feed-forward sublayers.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ class PostNorm(Residual):
 
 
 class PreNorm(Residual):
-    """x + Sublayer(LayerNorm(x)), Xiong et al. 2020; after the last layer comes one more norm."""
+    """x + Sublayer(LayerNorm(x)), Xiong et al. 2020.
+
+    `EncoderDecoder` adds one more norm after the last layer.
+    """
 
     def before(self, x: Hidden) -> Hidden:
         return cast(Tensor, self.norm(x))
@@ -62,13 +68,14 @@ class PreNorm(Residual):
 RESIDUALS: Mapping[str, type[Residual]] = {"post": PostNorm, "pre": PreNorm}
 
 
-def _swiglu(both: Tensor) -> Tensor:
-    gate, value = both.chunk(2, dim=-1)
+def _swiglu(gates_values: Tensor) -> Tensor:
+    """Return swish(gates) * values; the last dimension has the gates, then the values."""
+    gate, value = gates_values.chunk(2, dim=-1)
     return F.silu(gate) * value
 
 
 _ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "relu": nn.Identity(),  # the linear layer before it computes the maximum
+    "relu": nn.Identity(),  # `FeedForward.expand` computes the maximum
     "gelu": F.gelu,
     "swish": F.silu,
     "gated": _swiglu,
@@ -78,14 +85,16 @@ _ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """max(0, x W1 + b1) W2 + b2, or with GELU or swish(x) = x · sigmoid(x) in place of max.
 
-    Gated: SwiGLU, (swish(x W1) * x V) W2 (Shazeer 2020).
+    Gated: SwiGLU, (swish(x W1 + b1) * (x V + c)) W2 + b2 (Shazeer 2020).
     """
 
     def __init__(self, settings: TransformerLayers, d_model: int) -> None:
         super().__init__()
         activation = settings.activation
         self.activate = _ACTIVATIONS[activation]
-        width = settings.ffn * (2 if activation == "gated" else 1)
+        width = settings.ffn
+        if activation == "gated":
+            width = 2 * settings.ffn  # gates and values, by one matrix product
         self.expand = linear(d_model, width, relu=activation == "relu")
         self.contract = linear(settings.ffn, d_model, gain=SUBLAYER_GAIN)
         self.dropout = Dropout(settings.activation_dropout)
@@ -96,9 +105,9 @@ class FeedForward(nn.Module):
 
 
 class PositionalEncodings(nn.Module):
-    """Encodings that are added to embedded words; "none" adds zeros.
+    """Encodings that are added to embedded words; the kind "none" adds zeros.
 
-    The table grows on demand, so any length works, even beyond the lengths in training.
+    The table grows on demand, so any length works, even if no sentence of the training was so long.
     """
 
     table: Tensor
@@ -106,15 +115,18 @@ class PositionalEncodings(nn.Module):
     def __init__(self, kind: PositionKind, d_model: int) -> None:
         super().__init__()
         self.compute = compute_sinusoids if kind == "sinusoidal" else compute_zeros
+        # Not persistent: a model folder does not hold what can be computed.
         self.register_buffer("table", self.compute(256, d_model), persistent=False)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "T D"]:
         """Return the encodings of the positions start … start + length - 1."""
+        end = start + length
         table = self.table  # read once: another thread may replace it by a shorter one
-        if start + length > table.shape[0]:
-            longer = self.compute(2 * (start + length), table.shape[1])
-            table = self.table = longer.to(table.device, table.dtype)
-        return table[start : start + length]
+        if end > len(table):
+            longer = self.compute(2 * end, table.shape[1])
+            table = longer.to(table.device, table.dtype)
+            self.table = table
+        return table[start:end]
 
 
 def compute_sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
@@ -123,10 +135,13 @@ def compute_sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
     Vaswani et al. 2017, section 3.5, interleave sines and cosines; only the order of dimensions
     differs. The values are exact even for large positions.
     """
-    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
-    dimension = torch.arange(0, d_model, 2, dtype=torch.float64)
-    angle = position * torch.exp(dimension * (-math.log(10000.0) / d_model))
-    return torch.cat([angle.sin(), angle.cos()], dim=1).float()
+    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)  # (T, 1)
+    dimension = torch.arange(0, d_model, 2, dtype=torch.float64)  # the values of 2i, (D / 2,)
+    # 1 / 10000^(2i/d) = exp(-2i · log 10000 / d)
+    exponent = -math.log(10000.0) / d_model
+    angle = position * torch.exp(dimension * exponent)  # (T, D / 2)
+    encodings = torch.cat([angle.sin(), angle.cos()], dim=1)
+    return encodings.float()
 
 
 def compute_zeros(length: int, d_model: int) -> Float[Tensor, "T D"]:
@@ -136,7 +151,10 @@ def compute_zeros(length: int, d_model: int) -> Float[Tensor, "T D"]:
 
 
 class Linear(nn.Linear):
-    """x W^T + b, or max(0, x W^T + b)."""
+    """x W^T + b, or max(0, x W^T + b).
+
+    `fast/linear.py` computes the second form by one kernel, so it belongs to this layer.
+    """
 
     def __init__(self, inputs: int, outputs: int, *, relu: bool) -> None:
         super().__init__(inputs, outputs)
@@ -156,7 +174,7 @@ def linear(inputs: int, outputs: int, gain: float = 1.0, *, relu: bool = False) 
 
 
 class Dropout(nn.Module):
-    """Dropout: elements become zero with probability p, the rest is scaled by 1 / (1 - p).
+    """Dropout in training: an element becomes 0 with probability p; others are divided by 1 - p.
 
     On a CPU one 64-bit random number serves eight elements, which is twenty times as fast as a
     Bernoulli draw per element. There p is rounded to a multiple of 1/256 (at least 1/256, at most
@@ -177,32 +195,39 @@ class Dropout(nn.Module):
     @property
     def threshold(self) -> int:
         """How many of the 256 values of a random byte drop an element; 0: no dropout."""
-        return min(max(1, round(self.p * 256)), 255) if self.training and self.p > 0 else 0
+        if not self.training or self.p <= 0:
+            return 0
+        return min(max(1, round(self.p * 256)), 255)
 
 
 def build_embedding_dropout(settings: TransformerLayers | LstmLayers) -> Dropout:
-    """Return the dropout for embedded words; if it is not set, it is that of the layers."""
+    """Return the dropout for embedded words; by default it is the dropout of the layers."""
     p = settings.embedding_dropout
     return Dropout(settings.dropout if p is None else p)
 
 
 def draw_bytes(x: Tensor) -> Int[Tensor, " K"]:
-    """Draw a random byte, from -128 to 127, for each element of `x`."""
-    words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
-    return words.random_(-(2**63), None).view(torch.int8)[: x.numel()]
+    """Draw a random byte, from -128 to 127, for each of the K elements of `x`."""
+    count = x.numel()
+    words = torch.empty((count + 7) // 8, dtype=torch.int64, device=x.device)  # K / 8, rounded up
+    words.random_(-(2**63), None)  # None: up to the largest 64-bit number
+    return words.view(torch.int8)[:count]
 
 
 class _ByteDropout(torch.autograd.Function):
+    """Dropout by random bytes, for training on a CPU; see `Dropout`."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, threshold: int) -> Tensor:
-        # Compare bytes in place: bytes 0 and 1 convert to floats many times faster than booleans.
-        # Bytes range from -128 to 127, so 256 - threshold of their 256 values are kept.
-        keep = draw_bytes(x).ge_(threshold - 128).view(x.shape)
-        ctx.save_for_backward(keep)
+        # Bytes range from -128 to 127, so `threshold` of their 256 values drop an element. They are
+        # compared in place: bytes 0 and 1 convert to floats many times faster than booleans.
+        is_kept = draw_bytes(x).ge_(threshold - 128).view(x.shape)
+        ctx.save_for_backward(is_kept)
         ctx.scale = 256 / (256 - threshold)
-        return (x * keep.to(x.dtype)).mul_(ctx.scale)
+        return (x * is_kept.to(x.dtype)).mul_(ctx.scale)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        (keep,) = ctx.saved_tensors
-        return (grads[0] * keep.to(grads[0].dtype)).mul_(ctx.scale), None
+        (is_kept,) = ctx.saved_tensors
+        grad = grads[0]
+        return (grad * is_kept.to(grad.dtype)).mul_(ctx.scale), None

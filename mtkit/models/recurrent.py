@@ -11,10 +11,13 @@ Without input feeding, the decoder's LSTM does not depend on attention. So teach
 runs the LSTM over the whole target, then attention from all positions together. With input feeding,
 the attentional hidden state is part of the next input, so positions are computed in a loop.
 
-Padding comes after the real tokens, so the forward direction never reads it first. The backward
-direction reads each sentence reversed within its own length. A decoder layer starts from the
-encoder's summary of the sentence through an affine bridge: the state is tanh(W h) as in Bahdanau
-et al. 2015 (appendix A.2.2), the cell W' h.
+Padding comes after the real tokens, so the forward direction reads every real token before the
+padding. The backward direction reads each sentence reversed within its own length. A decoder layer
+starts from the encoder's summary of the sentence through an affine bridge: the state is tanh(W h)
+as in Bahdanau et al. 2015 (appendix A.2.2), the cell W' h.
+
+Shapes: B sentences, K hypotheses of each, N = B·K, S source positions, T target positions, D the
+model size, L layers.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ class LstmMemory(Memory):
 
     states: SourceHidden
     keys: SourceHidden
+    """What `GlobalAttention.keys` returns; the encoder states if there is no attention."""
     mask: SourceMask
     hidden: Float[Tensor, "B L D"]
     cell: Float[Tensor, "B L D"]
@@ -47,11 +51,12 @@ class LstmMemory(Memory):
 
 @dataclass(frozen=True)
 class LstmState(State):
-    """State and cell of each layer, and the last attentional hidden state for input feeding."""
+    """State and cell of each layer, and the last output of the decoder."""
 
     hidden: Float[Tensor, "N L D"]
     cell: Float[Tensor, "N L D"]
     feed: Float[Tensor, "N D"]
+    """The last attentional hidden state, which input feeding adds to the next input."""
 
 
 class LstmEncoderLayer(nn.Module):
@@ -66,23 +71,26 @@ class LstmEncoderLayer(nn.Module):
 
     def forward(self, x: Hidden, mask: SourceMask) -> tuple[Hidden, Float[Tensor, "B D"]]:
         """Return outputs at every position, and those of each direction after its last token."""
-        # Padded rows run twice as fast as packed sequences. Outputs on padding are ignored.
-        last = (mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)  # (B, 1); rows may be empty
+        # Padded rows run twice as fast as torch's packed sequences. Outputs on padding are ignored.
+        lengths = mask.sum(dim=1, keepdim=True)  # (B, 1)
+        last = (lengths - 1).clamp(min=0)  # an empty row of a batch has no last token
         position = torch.arange(mask.shape[1], device=mask.device)
-        # Reverse each sentence within its length and leave padding in place.
-        mirrored = torch.where(mask, last - position, position).unsqueeze(-1)  # (B, S, 1)
+        # Selecting by `mirrored` reverses each sentence within its length, and padding stays where
+        # it is. Selecting a second time restores the order.
+        mirrored = torch.where(mask, last - position, position)  # (B, S)
+        mirrored = mirrored.unsqueeze(-1)  # (B, S, 1)
         outputs: list[Tensor] = []
         finals: list[Tensor] = []
         for index, lstm in enumerate(self.directions):
             is_backward = index == 1
-            read = x.gather(1, mirrored.expand_as(x)) if is_backward else x
-            output, _ = _run(lstm, read)
-            place = last.unsqueeze(-1).expand(-1, 1, output.shape[-1])  # (B, 1, D / directions)
-            finals.append(output.gather(1, place).squeeze(1))
+            inputs = x.gather(1, mirrored.expand_as(x)) if is_backward else x
+            output, _ = _run(lstm, inputs)  # (B, S, D / directions)
+            last_of_all = last.unsqueeze(-1).expand(-1, 1, output.shape[-1])
+            finals.append(output.gather(1, last_of_all).squeeze(1))
             if is_backward:
                 output = output.gather(1, mirrored.expand_as(output))
             outputs.append(output)
-        return torch.cat(outputs, dim=-1), torch.cat(finals, dim=-1)  # (B, S, D), (B, D)
+        return torch.cat(outputs, dim=-1), torch.cat(finals, dim=-1)
 
 
 class LstmEncoder(Encoder):
@@ -98,11 +106,13 @@ class LstmEncoder(Encoder):
         self.embedding_dropout = build_embedding_dropout(settings)
 
     def forward(self, x: Hidden, layout: Layout, *, attention: bool = False) -> EncoderOutput:
-        x, mask = layout.pad(self.embedding_dropout(x)), layout.mask
-        finals = []
-        for index, layer in enumerate(self.layers):  # the first input has its dropout already
-            output, final = layer(self.dropout(x) if index else x, mask)  # (B, S, D), (B, D)
-            x = x + output if self.residual and index else output
+        x = layout.pad(self.embedding_dropout(x))  # (B, S, D)
+        finals: list[Tensor] = []
+        for index, layer in enumerate(self.layers):
+            is_first = index == 0  # its input has its dropout already, and no residual sum
+            inputs = x if is_first else self.dropout(x)
+            output, final = layer(inputs, layout.mask)
+            x = x + output if self.residual and not is_first else output
             finals.append(final)
         return EncoderOutput(layout.unpad(x), layout, tuple(finals))
 
@@ -112,24 +122,33 @@ class LstmDecoder(Decoder[LstmMemory, LstmState]):
 
     def __init__(self, settings: LstmDecoderSettings, d_model: int) -> None:
         super().__init__()
-        self.input_feeding, self.residual = settings.input_feeding, settings.residual
+        self.input_feeding = settings.input_feeding
+        self.residual = settings.residual
         self.bridge = nn.ModuleList(linear(d_model, 2 * d_model) for _ in range(settings.layers))
-        inputs = 2 * d_model if settings.input_feeding else d_model
-        self.layers = nn.ModuleList(
-            _lstm(d_model if index else inputs, d_model) for index in range(settings.layers)
-        )
-        kind = GLOBAL_ATTENTIONS.get(settings.attention)
-        self.attention = None if kind is None else kind(d_model)
+        # With input feeding, the first layer reads a word and an attentional vector.
+        widths = [d_model] * settings.layers
+        if settings.input_feeding:
+            widths[0] = 2 * d_model
+        self.layers = nn.ModuleList(_lstm(width, d_model) for width in widths)
+        attention_class = GLOBAL_ATTENTIONS.get(settings.attention)  # None for "none"
+        self.attention = None if attention_class is None else attention_class(d_model)
         self.dropout = Dropout(settings.dropout)
         self.embedding_dropout = build_embedding_dropout(settings)
 
     def prepare_memory(self, encoded: EncoderOutput) -> LstmMemory:
-        # One product with [W; W']. Tanh keeps the state in (-1, 1); a cell may be larger.
+        # A bridge computes both products, with W and with W'. Tanh keeps the state in (-1, 1), as
+        # the LSTM does; a cell may be larger.
         starts = [bridge(encoded.summary(layer)) for layer, bridge in enumerate(self.bridge)]
         hidden, cell = torch.stack(starts, dim=1).chunk(2, dim=-1)  # (B, L, D) each
         states = encoded.layout.pad(encoded.states)
         keys = states if self.attention is None else self.attention.keys(states)
-        return LstmMemory(states, keys, encoded.layout.mask, torch.tanh(hidden), cell)
+        return LstmMemory(
+            states=states,
+            keys=keys,
+            mask=encoded.layout.mask,
+            hidden=torch.tanh(hidden),
+            cell=cell,
+        )
 
     def start(self, memory: LstmMemory, beam: int) -> LstmState:
         hidden = memory.hidden.repeat_interleave(beam, dim=0)  # (N, L, D)
@@ -140,7 +159,7 @@ class LstmDecoder(Decoder[LstmMemory, LstmState]):
         self, memory: LstmMemory, state: LstmState, x: Hidden, *, attention: bool = False
     ) -> Decoded:
         words = self.embedding_dropout(x)  # (N, T, D)
-        # With input feeding, a position depends on the attention of the one before it.
+        # With input feeding, a position depends on the attention at the position before it.
         parts = torch.split(words, 1, dim=1) if self.input_feeding else [words]
         outputs: list[Tensor] = []
         weights: list[Tensor] = []
@@ -156,25 +175,32 @@ class LstmDecoder(Decoder[LstmMemory, LstmState]):
             output = self.dropout(x)
             outputs.append(output)
             state = LstmState(hidden, cell, feed=output[:, -1])
-        shown = torch.cat(weights, dim=1)[:, None, None] if attention and weights else None
-        return Decoded(torch.cat(outputs, dim=1), state, shown)  # shown: (N, 1, 1, T, S)
+        shown = None
+        if attention and weights:
+            shown = torch.cat(weights, dim=1)  # (N, T, S)
+            shown = shown[:, None, None]  # one layer, one head: (N, 1, 1, T, S)
+        return Decoded(torch.cat(outputs, dim=1), state, shown)
 
     def _run_layers(
         self, x: Float[Tensor, "N T I"], state: LstmState
     ) -> tuple[Hidden, Float[Tensor, "N L D"], Float[Tensor, "N L D"]]:
-        """Return the outputs of the topmost layer, and state and cell of every layer."""
+        """Return the outputs of the topmost layer, and state and cell of every layer.
+
+        The input of the first layer has I = D or, with input feeding, I = 2D dimensions.
+        """
         hiddens: list[Tensor] = []
         cells: list[Tensor] = []
         for index, lstm in enumerate(self.layers):
             is_first = index == 0  # its input has its dropout already, and may be twice as wide
+            # torch's LSTM wants a dimension for layers and directions in front: (1, N, D).
             hidden = state.hidden[:, index].unsqueeze(0).contiguous()
             cell = state.cell[:, index].unsqueeze(0).contiguous()
-            read = x if is_first else self.dropout(x)
-            output, (hidden, cell) = _run(lstm, read, hidden, cell)
+            inputs = x if is_first else self.dropout(x)
+            output, (hidden, cell) = _run(lstm, inputs, hidden, cell)
             x = x + output if self.residual and not is_first else output  # (N, T, D)
             hiddens.append(hidden[0])
             cells.append(cell[0])
-        return x, torch.stack(hiddens, 1), torch.stack(cells, 1)
+        return x, torch.stack(hiddens, dim=1), torch.stack(cells, dim=1)
 
 
 def _lstm(inputs: int, outputs: int) -> nn.LSTM:
@@ -198,11 +224,14 @@ def _run(
 ) -> tuple[Float[Tensor, "N T O"], tuple[Float[Tensor, "1 N O"], Float[Tensor, "1 N O"]]]:
     """Return the outputs at every position, and state and cell after the last position.
 
+    `before`: state and cell before the first position; without them, both are 0. O is D, or D / 2
+    in each direction of an encoder.
+
     A CPU computes this in the precision of the weights, even under autocast: in training, oneDNN's
     bfloat16 LSTM gives different bits in different processes (oneDNN 3.12 on CPUs with AMX). CPUs
     that have only AVX2 do not support bfloat16, and no CPU supports float16.
     """
     dtype = next(lstm.parameters()).dtype
-    states = tuple(state.to(dtype) for state in before) or None
+    states = tuple(state.to(dtype) for state in before) or None  # None: zeros
     with torch.autocast("cpu", enabled=False):
         return cast(tuple[Tensor, tuple[Tensor, Tensor]], lstm(x.to(dtype), states))

@@ -33,7 +33,7 @@ class TransformerMemory(Memory):
     """Keys and values of the source for each decoder layer, and the bias that hides padding."""
 
     layers: tuple[KeyValue, ...]
-    mask: Bias | None
+    bias: Bias | None
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerEncoderSettings, d_model: int) -> None:
         super().__init__()
-        heads, dropout = settings.heads, settings.attention_dropout
+        heads = settings.heads
+        dropout = settings.attention_dropout
         radius = settings.neighbourhood
         self.self_attention = (
             MultiHeadAttention(d_model, heads, dropout)
@@ -60,17 +61,21 @@ class EncoderLayer(nn.Module):
         self.feed_forward_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
 
     def forward(
-        self, x: Hidden, mask: Bias | None, layout: Layout, *, weights: bool
+        self, x: Hidden, padding_bias: Bias | None, layout: Layout, *, with_weights: bool
     ) -> tuple[Hidden, AttentionWeights | None]:
         """Return the new hidden states and, if requested, the attention weights."""
-        inner = self.self_residual.before(x)
-        query, memory = self.self_attention.query_keys_values(inner, layout)
-        attended, attention = self.self_attention(query, memory, mask, layout, weights=weights)
+        # `before` computes the norm with pre-norm, and nothing with post-norm. `after` adds the
+        # sublayer's output to x, and computes the norm with post-norm.
+        inputs = self.self_residual.before(x)
+        query, keys_values = self.self_attention.query_keys_values(inputs, layout)
+        attended, weights = self.self_attention(
+            query, keys_values, padding_bias, layout, with_weights=with_weights
+        )
         x = self.self_residual.after(x, attended)
 
-        inner = self.feed_forward_residual.before(x)
-        x = self.feed_forward_residual.after(x, self.feed_forward(inner))
-        return x, attention
+        inputs = self.feed_forward_residual.before(x)
+        x = self.feed_forward_residual.after(x, self.feed_forward(inputs))
+        return x, weights
 
 
 class DecoderLayer(nn.Module):
@@ -78,7 +83,8 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerDecoderSettings, d_model: int) -> None:
         super().__init__()
-        heads, dropout = settings.heads, settings.attention_dropout
+        heads = settings.heads
+        dropout = settings.attention_dropout
         self.self_attention = MultiHeadAttention(d_model, heads, dropout)
         self.self_residual = RESIDUALS[settings.norm](d_model, settings.dropout)
         self.cross_attention = MultiHeadAttention(d_model, heads, dropout)
@@ -90,27 +96,35 @@ class DecoderLayer(nn.Module):
         self,
         x: Hidden,
         cache: KeyValue,
-        causal: Bias | None,
-        memory: KeyValue,
-        mask: Bias | None,
+        causal_bias: Bias | None,
+        source: KeyValue,
+        source_bias: Bias | None,
         layout: Layout,
         *,
-        weights: bool,
+        with_weights: bool,
     ) -> tuple[Hidden, KeyValue, AttentionWeights | None, Float[Tensor, "N H T P"] | None]:
-        """Return hidden states, the grown cache, and cross and self-attention weights."""
-        inner = self.self_residual.before(x)
-        query, grown = self.self_attention.query_keys_values(inner, layout)
-        cache = cache.append(grown)  # P = past + T positions
-        attended, self_weights = self.self_attention(query, cache, causal, layout, weights=weights)
+        """Return hidden states, the cache with T more positions, and cross and self-attention.
+
+        `source`: keys and values of the encoder memory. P counts the positions of the cache.
+        """
+        inputs = self.self_residual.before(x)
+        query, later = self.self_attention.query_keys_values(inputs, layout)
+        cache = cache.append(later)
+        attended, self_weights = self.self_attention(
+            query, cache, causal_bias, layout, with_weights=with_weights
+        )
         x = self.self_residual.after(x, attended)
 
         # Queries from the target, keys and values from the source: softmax(Q_dec K_enc^T) V_enc.
-        query = self.cross_attention.queries(self.cross_residual.before(x), layout)
-        attended, cross_weights = self.cross_attention(query, memory, mask, layout, weights=weights)
+        inputs = self.cross_residual.before(x)
+        query = self.cross_attention.queries(inputs, layout)
+        attended, cross_weights = self.cross_attention(
+            query, source, source_bias, layout, with_weights=with_weights
+        )
         x = self.cross_residual.after(x, attended)
 
-        inner = self.feed_forward_residual.before(x)
-        x = self.feed_forward_residual.after(x, self.feed_forward(inner))
+        inputs = self.feed_forward_residual.before(x)
+        x = self.feed_forward_residual.after(x, self.feed_forward(inputs))
         return x, cache, cross_weights, self_weights
 
 
@@ -125,11 +139,11 @@ class TransformerEncoder(Encoder):
         self.layers = nn.ModuleList(EncoderLayer(settings, d_model) for _ in range(settings.layers))
 
     def forward(self, x: Hidden, layout: Layout, *, attention: bool = False) -> EncoderOutput:
-        mask = layout.mask_for(layout)  # for all heads
+        padding_bias = layout.bias_for(layout)
         x = self.embedding_dropout(x + layout.positions(self.positions))
-        weights = []
+        weights: list[Tensor] = []
         for layer in self.layers:
-            x, layer_weights = layer(x, mask, layout, weights=attention)
+            x, layer_weights = layer(x, padding_bias, layout, with_weights=attention)
             weights.append(layer_weights)
         return EncoderOutput(x, layout, attention=tuple(weights) if attention else ())
 
@@ -137,8 +151,11 @@ class TransformerEncoder(Encoder):
 class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
     """The decoder: position t attends to the target up to t, and to the whole source.
 
-    Training computes all positions of the known target together; the causal mask hides later
+    Training computes all positions of the known target together; the causal bias hides later
     positions. Search caches the keys and values of earlier positions and computes only new ones.
+
+    T counts the positions that `decode` reads, P all positions so far. The batch has N = B·K rows,
+    where K counts the hypotheses of a sentence.
     """
 
     def __init__(self, settings: TransformerDecoderSettings, d_model: int) -> None:
@@ -152,15 +169,18 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         layout = encoded.layout
         # Convert once: all layers multiply these states, and add up their gradients.
         states = to_autocast_dtype(encoded.states)
-        memories: list[KeyValue] = []
+        layers: list[KeyValue] = []
         for layer in self.layers:
             attention = cast(DecoderLayer, layer).cross_attention
-            memories.append(attention.keys_values(states, layout))
-        return TransformerMemory(tuple(memories), Layout(layout.mask).mask_for(layout))
+            layers.append(attention.keys_values(states, layout))
+        # In search every sentence has a row of its own; `read` replaces this bias.
+        rows = Layout(layout.mask)
+        return TransformerMemory(tuple(layers), rows.bias_for(rows))
 
     def start(self, memory: TransformerMemory, beam: int) -> TransformerState:
-        keys = memory.layers[0].key  # (B, H, S, D/H)
-        empty = keys.new_zeros(keys.shape[0] * beam, keys.shape[1], 0, keys.shape[3])
+        keys = memory.layers[0].key  # (B, H, S, Dh)
+        sentences, heads, _, head_size = keys.shape
+        empty = keys.new_zeros(sentences * beam, heads, 0, head_size)
         return TransformerState(tuple(KeyValue(empty, empty) for _ in self.layers))
 
     def decode(
@@ -171,22 +191,25 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         *,
         attention: bool = False,
     ) -> Decoded:
-        past, length = state.layers[0].key.shape[2], x.shape[1]
-        causal = build_causal_bias(length, past, x.device)  # (T, P)
+        past = state.layers[0].key.shape[2]
+        length = x.shape[1]
+        causal_bias = build_causal_bias(length, past, x.device)  # (T, P)
         x = x + self.positions(past, length)
-        return self._run(memory, state, x, causal, Layout.full(x), attention=attention)
+        return self._run(memory, state, x, causal_bias, Layout.full(x), attention=attention)
 
     def read(self, encoded: EncoderOutput, x: Hidden, target: Layout) -> Hidden:
-        memory = replace(self.prepare_memory(encoded), mask=target.mask_for(encoded.layout))
-        x, causal = x + target.positions(self.positions), target.causal_mask()
-        return self._run(memory, self.start(memory, 1), x, causal, target).hidden
+        # The bias hides other sentences, if several share a row.
+        memory = replace(self.prepare_memory(encoded), bias=target.bias_for(encoded.layout))
+        x = x + target.positions(self.positions)
+        state = self.start(memory, 1)
+        return self._run(memory, state, x, target.causal_bias(), target).hidden
 
     def _run(
         self,
         memory: TransformerMemory,
         state: TransformerState,
         x: Hidden,
-        causal: Bias | None,
+        causal_bias: Bias | None,
         layout: Layout,
         *,
         attention: bool = False,
@@ -197,23 +220,24 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         cross_weights: list[AttentionWeights] = []
         self_weights: list[Tensor] = []
         for layer, cache, source in zip(self.layers, state.layers, memory.layers, strict=True):
-            x, grown, of_source, of_target = layer(
-                x, cache, causal, source, memory.mask, layout, weights=attention
+            x, longer_cache, of_source, of_target = layer(
+                x, cache, causal_bias, source, memory.bias, layout, with_weights=attention
             )
-            caches.append(grown)
+            caches.append(longer_cache)
             cross_weights.append(of_source)
             self_weights.append(of_target)
         state = TransformerState(tuple(caches))
         if not attention:
             return Decoded(x, state, None)
-        # From K·T queries per sentence, (B, H, K·T, S), to hypotheses: (N, H, T, S).
-        split: list[Tensor] = []
-        for layer_weights in cross_weights:
-            by_hypothesis = layer_weights.unflatten(2, (-1, x.shape[1]))
-            split.append(by_hypothesis.transpose(1, 2).flatten(0, 1))
+        # The K hypotheses of a sentence were its K·T queries; they become rows again.
+        by_layer: list[Tensor] = []
+        for layer_weights in cross_weights:  # (B, H, K·T, S)
+            by_hypothesis = layer_weights.unflatten(2, (-1, x.shape[1]))  # (B, H, K, T, S)
+            rows = by_hypothesis.transpose(1, 2).flatten(0, 1)  # (N, H, T, S)
+            by_layer.append(rows)
         return Decoded(
             hidden=x,
             state=state,
-            attention=torch.stack(split, dim=1),
-            self_attention=torch.stack(self_weights, dim=1),
+            attention=torch.stack(by_layer, dim=1),  # (N, L, H, T, S)
+            self_attention=torch.stack(self_weights, dim=1),  # (N, L, H, T, P)
         )

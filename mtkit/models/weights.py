@@ -24,13 +24,17 @@ _FLOATS = ("BF16", "F16", "F32", "F64")
 
 def _present_name(name: str) -> str:
     """Return the present form of a parameter name, which older model folders spell differently."""
+    # Once the layers of a half had only numbers, and the LSTM decoder was not a module of its own.
     name = re.sub(r"^(encoder|decoder)\.(\d)", r"\1.layers.\2", name)
     return re.sub(r"^(bridge|attention)\.", r"decoder.\1.", name)
 
 
 def get_weights(model: nn.Module) -> dict[str, Tensor]:
     """Return every parameter once (tied ones under one name), on the CPU."""
-    return {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
+    weights: dict[str, Tensor] = {}
+    for name, parameter in model.named_parameters():  # names a tied parameter only once
+        weights[name] = parameter.detach().cpu().contiguous()
+    return weights
 
 
 @torch.no_grad()
@@ -66,16 +70,17 @@ def read_weights(
     """
     try:
         with safe_open(path, framework="pt") as file:
-            names = {_present_name(name): name for name in file.keys()}  # noqa: SIM118
-            unknown = set() if may_hold_others else names.keys() - like.keys()
-            for fault, odd in (("missing", like.keys() - names.keys()), ("unknown", unknown)):
-                if odd:
-                    raise UserError(
-                        f"{path} has the weights of another model: {min(odd)} is {fault}"
-                    )
+            name_in_file = {_present_name(name): name for name in file.keys()}  # noqa: SIM118
+            missing = like.keys() - name_in_file.keys()
+            unknown = name_in_file.keys() - like.keys()
+            if missing:
+                raise _other_model_error(path, f"{min(missing)} is missing")
+            if unknown and not may_hold_others:
+                raise _other_model_error(path, f"{min(unknown)} is unknown")
             for name, parameter in like.items():
-                weight = file.get_slice(names[name])
-                shape, dtype = weight.get_shape(), weight.get_dtype()
+                header = file.get_slice(name_in_file[name])  # reads no values
+                shape = header.get_shape()
+                dtype = header.get_dtype()
                 if shape != list(parameter.shape):
                     raise UserError(
                         f"{path}: {name} has shape {shape}, but the model needs "
@@ -86,17 +91,25 @@ def read_weights(
                     raise UserError(
                         f"{path}: {name} has values of type {dtype}; mtkit reads {types}"
                     )
-            weights = {name: file.get_tensor(names[name]).to(it.dtype) for name, it in like.items()}
+            weights: dict[str, Tensor] = {}
+            for name, parameter in like.items():
+                weights[name] = file.get_tensor(name_in_file[name]).to(parameter.dtype)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except SafetensorError as error:
         raise UserError(f"{path} is not a safetensors file ({error})") from None
     for name, weight in weights.items():
+        # The minimum and the maximum are NaN if any value is NaN.
         if not isfinite(weight.min()) or not isfinite(weight.max()):
             raise UserError(
                 f"{path}: the model is unusable, because {name} has values that are NaN or infinite"
             )
     return weights
+
+
+def _other_model_error(path: Path, difference: str) -> UserError:
+    """Return the error for a file that does not have the weights of the model."""
+    return UserError(f"{path} has the weights of another model: {difference}")
 
 
 def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
@@ -109,7 +122,9 @@ def load_model(config: ModelConfig, path: Path) -> EncoderDecoder:
     weights = read_weights(path, dict(model.named_parameters()))
     # Copy to aligned memory, because a product may round differently at another address.
     weights = {name: weight.clone() for name, weight in weights.items()}
-    model.load_state_dict(weights, strict=False, assign=True)  # a tied weight has two names
+    # Not strict, because a tied weight has two names in the model and one in the file. Nothing is
+    # missed: `read_weights` has checked the names.
+    model.load_state_dict(weights, strict=False, assign=True)
     return model
 
 
@@ -122,16 +137,17 @@ def build_without_weights(
 
 
 class _WithoutMemory(TorchFunctionMode):
-    """A mode that creates parameters on "meta" and draws no random numbers.
+    """A mode that creates parameters on "meta", torch's device for tensors without values.
 
-    Under torch.device("meta") the first `normal_` or `arange` would import modules for a second.
+    It draws no random numbers. Under torch.device("meta"), the first `normal_` or `arange` would
+    import modules for a second.
     """
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if function in (Tensor.normal_, nn.init.normal_):
+        if function in (Tensor.normal_, nn.init.normal_):  # return the tensor as it is
             return args[0] if args else kwargs["tensor"]
         if function in (torch.empty, torch.zeros):
             kwargs |= {"device": "meta"}

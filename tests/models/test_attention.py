@@ -33,7 +33,7 @@ def attend(
 ) -> Any:
     """Return the self-attention of sentences without padding, and its weights if requested."""
     layout = Layout.full(x)
-    return attention(*attention.query_keys_values(x, layout), bias, layout, weights=weights)
+    return attention(*attention.query_keys_values(x, layout), bias, layout, with_weights=weights)
 
 
 def reference_multi_head(ours: MultiHeadAttention) -> torch.nn.MultiheadAttention:
@@ -55,7 +55,7 @@ def test_multi_head_attention_equals_torch(heads: int) -> None:
     bias = mask_to_bias(mask)[:, None, None]
     of_query, of_memory = Layout.full(query), Layout.full(memory)
     queries, memories = ours.queries(query, of_query), ours.keys_values(memory, of_memory)
-    output, weights = ours(queries, memories, bias, of_query, weights=True)
+    output, weights = ours(queries, memories, bias, of_query, with_weights=True)
     expected, expected_weights = reference_multi_head(ours)(
         query, memory, memory, key_padding_mask=~mask, average_attn_weights=False
     )

@@ -87,7 +87,7 @@ def test_attention_in_place_is_attention_of_rows(
         x = layout.pad(x.float().flatten(1))
         return x.reshape(*x.shape[:2], heads, depth).transpose(1, 2)
 
-    mask = queries.causal_mask() if is_causal else queries.mask_for(keys)
+    mask = queries.causal_bias() if is_causal else queries.bias_for(keys)
     assert isinstance(mask, Tensor)
     attended = F.scaled_dot_product_attention(
         rows(queries, query), rows(keys, key), rows(keys, value), mask

@@ -1,8 +1,8 @@
 """The door to all that only a GPU needs: training with other modules of the same weights.
 
 `accelerate` changes the class of a module and nothing else. So the modules keep their weights and
-the names of these, and compute the same up to rounding. Outside of training they compute exactly
-what the plain modules compute.
+the names of their weights, and compute the same up to rounding. Outside of training they compute
+exactly what the plain modules compute.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def accelerate(model: EncoderDecoder) -> EncoderDecoder:
         swaps |= {PostNorm: FastPostNorm, EncoderDecoder: FastEncoderDecoder}
     for module in model.modules():
         module.__class__ = swaps.get(type(module), type(module))
+    # Plain attention gets a causal bias; the kernel of the fast attention must know it by itself.
     for module in model.modules():
         if isinstance(module, DecoderLayer):
             module.self_attention.__class__ = FastCausalAttention
@@ -65,7 +66,11 @@ def runs_triton(device: torch.device) -> bool:
 
 
 def can_share_rows(model: EncoderDecoder) -> bool:
-    """Return whether several sentences can share a row, separated only by masks."""
+    """Return whether several sentences can share a row, separated only by attention biases.
+
+    An LSTM would read from one sentence into the next, and restricted attention has biases for
+    padding only.
+    """
     pair = model.settings.as_pair()
     return (
         isinstance(pair.encoder, TransformerEncoderSettings)
@@ -81,7 +86,10 @@ def shared_row_width(model: EncoderDecoder) -> int:
 
 
 class FastEncoderDecoder(EncoderDecoder):
-    """A model that trains on tokens end to end if the kernel suits all of its attentions."""
+    """A model whose attention reads tokens end to end in training, if the kernel suits all layers.
+
+    M source tokens and L target tokens.
+    """
 
     def read(
         self,
@@ -90,14 +98,18 @@ class FastEncoderDecoder(EncoderDecoder):
         target: Int[Tensor, " L"],
         target_layout: Layout,
     ) -> Float[Tensor, "L D"]:
-        source_layout = self._in_place(source_layout)
-        target_layout = self._in_place(target_layout)
-        return super().read(source, source_layout, target, target_layout)
+        return super().read(
+            source, self._in_place(source_layout), target, self._in_place(target_layout)
+        )
 
     def _in_place(self, layout: Layout) -> Layout:
-        """Return the layout for attention without padded rows, if it suits the whole model."""
+        """Return the layout as an `InPlace` if the kernel can serve it; else unchanged.
+
+        The kernel serves training in 16-bit numbers, with rows that sentences share.
+        """
         is_shared = isinstance(layout, Packed) and layout.sentence is not None
-        # In float32 the kernel would need twice the memory per block.
+        # In float32 the kernel would need twice the memory per block. An empty slice of the weights
+        # shows the type of matrix products, which autocast may change.
         is_half = to_autocast_dtype(self.output_weight[:0]).itemsize == 2
         if not (self.training and is_shared and is_half):
             return layout

@@ -46,16 +46,16 @@ class InPlace(Packed):
     def unpad(self, x: Tensor) -> Tensor:
         return x
 
-    def mask_for(self, keys: Layout) -> None:
+    def bias_for(self, keys: Layout) -> None:
         """Return None, because the kernel itself hides other sentences and padding."""
 
-    def causal_mask(self) -> None:
+    def causal_bias(self) -> None:
         """Return None, because the kernel itself hides later words."""
 
 
 @dataclass(frozen=True)
 class PackedKeyValue(KeyValue):
-    """Keys and values of tokens end to end: each token is a sentence of one word."""
+    """Keys and values of M tokens end to end, (M, H, 1, Dh): each token is a sentence."""
 
     layout: Packed
 
@@ -66,17 +66,20 @@ class FastAttention(MultiHeadAttention):
     is_causal = False
 
     def can_attend_in_place(self, width: int) -> bool:
-        """Return whether the kernel can compute this attention, for rows of this width."""
+        """Return whether the kernel can compute this attention, for rows of this width.
+
+        The kernel has no dropout on attention weights.
+        """
         depth = self.query.out_features // self.heads
         fits = width <= MAX_KERNEL_WIDTH and depth * width <= MAX_KERNEL_AREA
         return depth in KERNEL_DEPTHS and fits and not self.dropout.p
 
     def query_keys_values(self, x: Hidden, layout: Layout) -> tuple[Hidden, KeyValue]:
-        query, memory = super().query_keys_values(x, layout)
-        return query, _remember_layout(memory, layout)
+        query, keys_values = super().query_keys_values(x, layout)
+        return query, _remember_layout(keys_values, layout)
 
-    def keys_values(self, memory: Hidden, layout: Layout) -> KeyValue:
-        return _remember_layout(super().keys_values(memory, layout), layout)
+    def keys_values(self, states: Hidden, layout: Layout) -> KeyValue:
+        return _remember_layout(super().keys_values(states, layout), layout)
 
     def _project(self, x: Hidden, layout: Layout, *parts: Linear) -> Sequence[Hidden]:
         if not self.training:
@@ -89,25 +92,26 @@ class FastAttention(MultiHeadAttention):
     def forward(
         self,
         query: Hidden,
-        memory: KeyValue,
-        mask: Bias | None,
+        keys_values: KeyValue,
+        bias: Bias | None,
         layout: Layout,
         *,
-        weights: bool = False,
+        with_weights: bool = False,
     ) -> tuple[Hidden, AttentionWeights | None]:
-        if not (isinstance(layout, InPlace) and isinstance(memory, PackedKeyValue)):
-            return super().forward(query, memory, mask, layout, weights=weights)
+        if not (isinstance(layout, InPlace) and isinstance(keys_values, PackedKeyValue)):
+            return super().forward(query, keys_values, bias, layout, with_weights=with_weights)
         from mtkit.models.fast.kernels import attend_rows  # a machine without a GPU has no Triton
 
         attended = attend_rows(
-            query=self._split(query, len(query)),  # (M, H, 1, D/H), as the keys
-            key=memory.key,
-            value=memory.value,
+            query=self._split(query, len(query)),  # (M, H, 1, Dh), as the keys
+            key=keys_values.key,
+            value=keys_values.value,
             queries=layout,
-            keys=memory.layout,
+            keys=keys_values.layout,
             is_causal=self.is_causal,
         )
-        return self.output(attended.flatten(1)), None
+        joined = attended.flatten(1)  # (M, D)
+        return self.output(joined), None
 
 
 class FastCausalAttention(FastAttention):
@@ -123,15 +127,18 @@ class FastNeighbourhoodAttention(FastAttention, NeighbourhoodAttention):
         return False
 
 
-def _remember_layout(memory: KeyValue, layout: Layout) -> KeyValue:
-    """Return the keys and values with their layout, if attention needs it to find them."""
+def _remember_layout(keys_values: KeyValue, layout: Layout) -> KeyValue:
+    """Return the keys and values with their layout, if the kernel needs it to find the tokens."""
     if not isinstance(layout, InPlace):
-        return memory
-    return PackedKeyValue(memory.key, memory.value, layout)
+        return keys_values
+    return PackedKeyValue(keys_values.key, keys_values.value, layout)
 
 
 class _Chunk(torch.autograd.Function):
-    """Split the last dimension into equal parts; copy gradients only if they are not adjacent."""
+    """Split the last dimension into equal parts; copy gradients only if they are not adjacent.
+
+    The gradient of torch's `chunk` always copies them.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, parts: int) -> tuple[Tensor, ...]:
@@ -139,10 +146,15 @@ class _Chunk(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        # The attention kernel writes the gradients of all parts into one tensor, as the parts lie.
-        whole = grads[0].new_empty(0).set_(grads[0].untyped_storage())
-        if whole.numel() == sum(grad.numel() for grad in grads):
-            whole = whole.view(*grads[0].shape[:-1], len(grads) * grads[0].shape[-1])
-            if all(map(Tensor.is_set_to, whole.chunk(len(grads), dim=-1), grads)):
+        # The attention kernel writes the gradients of all parts into one tensor (`_zeros_like` in
+        # kernels.py). This is the case if the parts of that tensor are the gradients.
+        first = grads[0]
+        *rows, width = first.shape
+        memory = first.new_empty(0).set_(first.untyped_storage())  # all that `first` is a view of
+        if memory.numel() == sum(grad.numel() for grad in grads):
+            whole = memory.view(*rows, len(grads) * width)
+            parts = whole.chunk(len(grads), dim=-1)
+            are_same = [part.is_set_to(grad) for part, grad in zip(parts, grads, strict=True)]
+            if all(are_same):
                 return whole, None
         return torch.cat(grads, dim=-1), None

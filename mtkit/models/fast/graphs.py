@@ -36,48 +36,58 @@ class Recording:
 
 @dataclass
 class Graphs:
-    """Recordings by function name and shapes of the inputs; None after the first call."""
+    """The recordings of some functions, one for each combination of shapes of their inputs."""
 
     _recordings: dict[tuple[object, ...], Recording | None] = field(default_factory=dict)
+    """By function name and shapes of the inputs; None after the first call with these shapes."""
     _pool: Any = None
+    """The memory that all graphs share, because only one of them runs at a time."""
     _events: deque[torch.cuda.Event] = field(default_factory=deque)
+    """The ends of the last steps, on the GPU; see `pace`."""
 
     def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
-        """Return function(inputs); the next call with this name and these shapes may overwrite it.
+        """Return function(inputs), which the next call with these shapes may overwrite.
 
         The first call runs the function, the second records and replays it, later ones replay it.
         Use a name for one function only, and with inputs of the same types in every call.
         """
         tensors = _tensors_of(inputs)
-        key = (name, *(tensor.shape for tensor in tensors))
+        shapes = [tensor.shape for tensor in tensors]
+        key = (name, *shapes)
         if key not in self._recordings:
+            # At the first call, libraries initialise themselves, which cannot be recorded.
             self._recordings[key] = None
             return function(inputs)
         recording = self._recordings[key]
         if recording is None:
-            recording = self._recordings[key] = self._record(function, inputs)
+            recording = self._record(function, inputs)
+            self._recordings[key] = recording
         torch._foreach_copy_(recording.inputs, tensors)
         recording.graph.replay()
         return recording.output
 
     def _record(self, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Recording:
-        graph, own = torch.cuda.CUDAGraph(), map_tensors(Tensor.clone, inputs)
-        # At the same time another thread pins memory for the next batches.
+        """Record the function on copies of the inputs, whose memory the graph will read."""
+        graph = torch.cuda.CUDAGraph()
+        recorded_inputs = map_tensors(Tensor.clone, inputs)
+        # "thread_local", because another thread pins memory for the next batches meanwhile, which
+        # would otherwise be an error.
         with torch.cuda.graph(graph, self._pool, capture_error_mode="thread_local"):
-            output = function(own)
+            output = function(recorded_inputs)
         self._pool = graph.pool()
-        return Recording(graph, _tensors_of(own), output)
+        return Recording(graph, _tensors_of(recorded_inputs), output)
 
     def pace(self) -> None:
         """Wait until the GPU is at most STEPS_AHEAD steps behind the CPU; call this every step."""
         event = torch.cuda.Event()
-        event.record()
+        event.record()  # it occurs when the GPU has done all work so far
         self._events.append(event)
         if len(self._events) > STEPS_AHEAD:
             self._events.popleft().synchronize()
 
 
 def _tensors_of(inputs: object) -> list[Tensor]:
+    """Return the tensors in nested tuples and dataclasses, always in the same order."""
     tensors: list[Tensor] = []
 
     def collect(tensor: Tensor) -> Tensor:

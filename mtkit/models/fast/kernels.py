@@ -40,8 +40,9 @@ def add_and_norm(
 ) -> Float[Tensor, "... D"]:
     """Return LayerNorm(x + dropout(sublayer)), in the type of `sublayer`.
 
-    Dropout sets threshold/256 of the elements to 0: those whose random byte, from -128 to 127, is
-    below threshold - 128. If `random` is None, nothing is dropped.
+    `random`: a byte from -128 to 127 for each of the K elements. Dropout sets threshold/256 of the
+    elements to 0: those whose byte is below threshold - 128. If `random` is None, nothing is
+    dropped.
     """
     result = _AddAndNorm.apply(  # type: ignore[no-untyped-call]
         x.contiguous(), sublayer.contiguous(), random, threshold, norm.weight, norm.bias, norm.eps
@@ -50,6 +51,8 @@ def add_and_norm(
 
 
 class _AddAndNorm(torch.autograd.Function):
+    """The operation of `add_and_norm`; all rows of D elements are tokens."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -62,17 +65,19 @@ class _AddAndNorm(torch.autograd.Function):
         eps: float,
     ) -> Tensor:
         width = x.shape[-1]
-        tokens = x.numel() // width
+        tokens = x.numel() // width  # all rows, whatever the leading dimensions are
+        has_dropout = random is not None
         out = torch.empty_like(sublayer)
         moments = x.new_empty(2, tokens, dtype=torch.float32)
         ctx.constants = {
-            "lowest": threshold - 128,
-            "scale": 256 / (256 - threshold) if random is not None else 1.0,
+            "lowest_kept": threshold - 128,  # the smallest byte is -128
+            "scale": 256 / (256 - threshold) if has_dropout else 1.0,
             "width": width,
-            "has_dropout": random is not None,
+            "has_dropout": has_dropout,
             "block": triton.next_power_of_2(width),
         }
-        add_norm_forward[(tokens,)](
+        programs = (tokens,)
+        add_norm_forward[programs](
             x, sublayer, random, weight, bias, out, moments, eps, **ctx.constants
         )
         ctx.save_for_backward(x, sublayer, random, weight, moments)
@@ -84,8 +89,10 @@ class _AddAndNorm(torch.autograd.Function):
         tokens = moments.shape[1]
         grad_x = torch.empty_like(x)
         grad_sublayer = torch.empty_like(sublayer)
+        # Gradients of weight and bias: each program sums over its own tokens, in a fixed order.
         sums = weight.new_empty(2, PARTIAL_SUMS, len(weight), dtype=torch.float32)
-        add_norm_backward[(PARTIAL_SUMS,)](
+        programs = (PARTIAL_SUMS,)
+        add_norm_backward[programs](
             grads[0].contiguous(),
             x,
             sublayer,
@@ -100,6 +107,7 @@ class _AddAndNorm(torch.autograd.Function):
             **ctx.constants,
         )
         grad_weight, grad_bias = sums.sum(dim=1).to(weight.dtype)
+        # In the order of `forward`: random bytes, threshold and eps have no gradients.
         return grad_x, grad_sublayer, None, None, grad_weight, grad_bias, None
 
 
@@ -114,66 +122,79 @@ def attend_rows(
 ) -> Float[Tensor, "M H 1 D"]:
     """Return softmax(Q K^T / sqrt(D)) V for each head, over the keys that a query may see.
 
-    Queries see the keys of their sentence; with `is_causal`, no later positions. The result is 0
-    for padding. D and the row width are limited: see `FastAttention.can_attend_in_place`.
+    M and K count the tokens of the two layouts, with padding; D is the size of a head. Queries see
+    the keys of their sentence; with `is_causal`, no later positions. The result is 0 for padding.
+    D and the row width are limited: see `FastAttention.can_attend_in_place`.
     """
-    places = queries.token, queries.sentence, keys.token, keys.sentence
-    return cast(Tensor, _AttendRows.apply(query, key, value, *places, is_causal))  # type: ignore[no-untyped-call]
+    rows = queries.token, queries.sentence, keys.token, keys.sentence  # (rows, width) each
+    return cast(Tensor, _AttendRows.apply(query, key, value, *rows, is_causal))  # type: ignore[no-untyped-call]
 
 
 class _AttendRows(torch.autograd.Function):
+    """The operation of `attend_rows`."""
+
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, *places_and_causal: Any
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, *rows_and_causal: Any
     ) -> Tensor:
-        *places, ctx.is_causal = places_and_causal
-        out = query.new_zeros(query.shape)  # padding has no program that writes its result
-        _launch(attention_forward, (query, key, value, out), places, ctx.is_causal)
-        ctx.save_for_backward(query, key, value, *places)
+        *rows, ctx.is_causal = rows_and_causal
+        out = query.new_zeros(query.shape)  # zeros, because no program writes results of padding
+        _launch(attention_forward, (query, key, value, out), rows, ctx.is_causal)
+        ctx.save_for_backward(query, key, value, *rows)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, *places = ctx.saved_tensors
-        results = _zeros_like((query, key, value))
-        tensors = query, key, value, grads[0].contiguous(), *results
-        _launch(attention_backward, tensors, places, ctx.is_causal)
-        return (*results, *[None] * 5)
+        query, key, value, *rows = ctx.saved_tensors
+        grad_inputs = _zeros_like((query, key, value))
+        tensors = query, key, value, grads[0].contiguous(), *grad_inputs
+        _launch(attention_backward, tensors, rows, ctx.is_causal)
+        return (*grad_inputs, *[None] * 5)  # the four tensors of rows, and `is_causal`
 
 
 def _zeros_like(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return zeros with the strides of `tensors`; views of one tensor stay views of one tensor."""
-    storages: dict[int, Tensor] = {}
+    """Return zeros with the strides of `tensors`; views of one tensor stay views of one tensor.
+
+    So the gradients of query, key and value lie side by side, as the three do, and `_Chunk` need
+    not copy them.
+    """
+    zeros_by_address: dict[int, Tensor] = {}
     zeros: list[Tensor] = []
     for tensor in tensors:
-        memory = tensor.untyped_storage()
-        address = memory.data_ptr()
-        if address not in storages:
-            storages[address] = tensor.new_zeros(memory.nbytes() // tensor.itemsize)
-        offset = tensor.storage_offset()
-        zeros.append(storages[address].as_strided(tensor.shape, tensor.stride(), offset))
+        storage = tensor.untyped_storage()
+        address = storage.data_ptr()
+        if address not in zeros_by_address:
+            zeros_by_address[address] = tensor.new_zeros(storage.nbytes() // tensor.itemsize)
+        whole = zeros_by_address[address]
+        zeros.append(whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()))
     return zeros
 
 
 def _launch(
-    kernel: Any, tensors: Sequence[Tensor], places: Sequence[Tensor], is_causal: bool
+    kernel: Any, tensors: Sequence[Tensor], rows: Sequence[Tensor], is_causal: bool
 ) -> None:
-    """Start one GPU program for each row and head; `tensors` begin with query, key and value."""
-    rows, width = places[0].shape
-    _, heads, _, depth = tensors[0].shape
+    """Start one GPU program for each row and head.
+
+    `tensors`: query, key, value, then those that only this kernel has. `rows`: tokens and
+    sentences of the queries, then of the keys.
+    """
+    query, key, value, *_ = tensors
+    row_count, width = rows[0].shape
+    _, heads, _, depth = query.shape
     block = max(16, triton.next_power_of_2(width))  # a product on tensor cores needs 16
-    kernel[(rows, heads)](
+    programs = (row_count, heads)
+    kernel[programs](
         *tensors,
-        *places,
-        query_stride=tensors[0].stride(0),
-        key_stride=tensors[1].stride(0),
-        value_stride=tensors[2].stride(0),
+        *rows,
+        query_stride=query.stride(0),
+        key_stride=key.stride(0),
+        value_stride=value.stride(0),
         width=width,
         scale=depth**-0.5,
         is_causal=int(is_causal),
         block=block,
         depth=depth,
-        num_warps=4 if block <= 64 else 8,
+        num_warps=4 if block <= 64 else 8,  # more threads for the products of longer rows
     )
 
 
@@ -187,8 +208,14 @@ def subtract_targets(
     rows, width = logits.shape
     terms = logits.new_empty(rows, 2, dtype=torch.float32)
     block = triton.next_power_of_2(width)
-    warps = 16 if block > 4096 else 4
-    softmax_minus_targets[(rows,)](
-        logits, gold, terms, 1 - smoothing, width, block, num_warps=warps
+    programs = (rows,)
+    softmax_minus_targets[programs](
+        logits,
+        gold,
+        terms,
+        gold_share=1 - smoothing,
+        width=width,
+        block=block,
+        num_warps=16 if block > 4096 else 4,  # more threads for long rows
     )
     return terms

@@ -14,7 +14,7 @@ from mtkit.models.layers import Linear
 
 
 class FastLinear(Linear):
-    """A linear layer that trains by `affine`."""
+    """A linear layer that computes `affine` where gradients are needed."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not torch.is_grad_enabled():
@@ -32,38 +32,41 @@ def affine(
     """Return x W^T + b, or max(0, x W^T + b).
 
     One kernel computes product and maximum. The gradient of b is a matrix product, too, which takes
-    a fifth of the time of torch's sum. With autocast the gradients of W and b stay in float32; they
-    are not rounded to the type of autocast.
+    a fifth of the time of torch's sum. With autocast, x and W are multiplied in the type of
+    autocast, but the gradients of W and b have the type of W: they are not rounded.
     """
     product = _Affine.apply(to_autocast_dtype(x), weight, bias, relu)  # type: ignore[no-untyped-call]
     return cast(Tensor, product)
 
 
 class _Affine(torch.autograd.Function):
+    """The operation of `affine`."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
-        ctx.dtype = weight.dtype
+        ctx.weight_dtype = weight.dtype
         weight = weight.to(x.dtype)
         bias = bias.to(x.dtype)
         if not relu:
             ctx.save_for_backward(x, weight, None)
             return F.linear(x, weight, bias)
-        rows = x.flatten(0, -2)
-        out = torch._addmm_activation(bias, rows, weight.T).view(*x.shape[:-1], -1)
+        rows = x.flatten(0, -2)  # (R, I)
+        out = torch._addmm_activation(bias, rows, weight.T)  # max(0, x W^T + b), (R, O)
+        out = out.view(*x.shape[:-1], -1)
         ctx.save_for_backward(x, weight, out)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         x, weight, out = ctx.saved_tensors
-        rows = grads[0].flatten(0, -2)
+        rows = grads[0].flatten(0, -2)  # (R, O)
         if out is not None:
             # The maximum lets the gradient pass where its result is positive.
             rows = torch.ops.aten.threshold_backward(rows, out.view(rows.shape), 0)
-        ones = rows.new_ones(1, len(rows))
+        ones = rows.new_ones(1, len(rows))  # a product with ones is a sum over rows
         grad_x = (rows @ weight).view(x.shape)
-        grad_weight = _multiply(rows.T, x.flatten(0, -2), ctx.dtype)
-        grad_bias = _multiply(ones, rows, ctx.dtype).squeeze(0)
+        grad_weight = _multiply(rows.T, x.flatten(0, -2), ctx.weight_dtype)  # (O, I)
+        grad_bias = _multiply(ones, rows, ctx.weight_dtype).squeeze(0)  # (O,)
         return grad_x, grad_weight, grad_bias, None
 
 

@@ -1,7 +1,14 @@
 """The kernels that the module `kernels` calls, in Triton (Tillet et al. 2019).
 
-A program computes one block of a result. Sums are in float32, whatever the type of the tensors.
-Memory offsets have 64 bits, because a large GPU can hold tensors for which 32 bits are too few.
+A GPU runs many programs of a kernel at the same time. Each program computes one block of the
+result, and `tl.program_id` is its number. A tensor is given as a pointer to its first element:
+`tl.load(tensor + offsets, mask, other=0.0)` reads the elements at these offsets, and 0.0 where the
+mask is False. A block has as many elements as a power of two, as Triton requires: `block` is a
+width that is rounded up, and masks hide what is beyond the width.
+
+Sums are in float32, whatever the type of the tensors. With `input_precision="ieee"`, products of
+float32 keep all digits; by default, Triton would round their factors to TF32. Offsets in hidden
+states and logits have 64 bits, because a large GPU can hold tensors for which 32 bits are too few.
 """
 
 from __future__ import annotations
@@ -11,14 +18,21 @@ import triton.language as tl
 
 
 @triton.jit
-def _residual_sum(x, sublayer, random, at, inside, lowest, scale, has_dropout: tl.constexpr):
-    """Return the sum of one token, and by what its sublayer's elements were multiplied."""
+def _residual_sum(
+    x, sublayer, random, offsets, inside, lowest_kept, scale, has_dropout: tl.constexpr
+):
+    """Return x + dropout(sublayer) of one token, and the factor of dropout for each element.
+
+    `random`: a byte for each element, which is kept if its byte is at least `lowest_kept`; `scale`:
+    1 / (1 - p), the factor of kept elements; `inside`: False beyond the width.
+    """
     factor = inside.to(tl.float32)
     if has_dropout:
-        byte = tl.load(random + at, inside, other=0).to(tl.int32)
-        factor = tl.where(byte >= lowest, scale, 0.0)
-    value = tl.load(sublayer + at, inside, other=0.0).to(tl.float32)
-    return tl.load(x + at, inside, other=0.0).to(tl.float32) + value * factor, factor
+        byte = tl.load(random + offsets, inside, other=0).to(tl.int32)
+        factor = tl.where(byte >= lowest_kept, scale, 0.0)
+    residual = tl.load(x + offsets, inside, other=0.0).to(tl.float32)
+    value = tl.load(sublayer + offsets, inside, other=0.0).to(tl.float32)
+    return residual + value * factor, factor
 
 
 @triton.jit
@@ -31,25 +45,32 @@ def add_norm_forward(
     out,
     moments,
     eps,
-    lowest,
+    lowest_kept,
     scale,
     width,
     has_dropout: tl.constexpr,
     block: tl.constexpr,
 ):
-    """Compute LayerNorm(x + dropout(sublayer)), one program for each token."""
-    token, column = tl.program_id(0).to(tl.int64), tl.arange(0, block)
+    """Compute LayerNorm(x + dropout(sublayer)), one program for each token.
+
+    `moments`, (2, tokens), gets the mean and the inverse standard deviation of each token.
+    """
+    token = tl.program_id(0).to(tl.int64)
+    tokens = tl.num_programs(0)
+    column = tl.arange(0, block)
     inside = column < width
-    at = token * width + column
-    total, _ = _residual_sum(x, sublayer, random, at, inside, lowest, scale, has_dropout)
+    offsets = token * width + column
+    total, _ = _residual_sum(x, sublayer, random, offsets, inside, lowest_kept, scale, has_dropout)
     mean = tl.sum(total, 0) / width
     centred = tl.where(inside, total - mean, 0.0)
-    inverse = 1 / tl.sqrt(tl.sum(centred * centred, 0) / width + eps)
+    variance = tl.sum(centred * centred, 0) / width
+    inverse_deviation = 1 / tl.sqrt(variance + eps)
     gain = tl.load(weight + column, inside, other=0.0).to(tl.float32)
-    offset = tl.load(bias + column, inside, other=0.0).to(tl.float32)
-    tl.store(out + at, (centred * inverse * gain + offset).to(out.dtype.element_ty), inside)
+    shift = tl.load(bias + column, inside, other=0.0).to(tl.float32)
+    result = centred * inverse_deviation * gain + shift
+    tl.store(out + offsets, result.to(out.dtype.element_ty), inside)
     tl.store(moments + token, mean)
-    tl.store(moments + tl.num_programs(0) + token, inverse)
+    tl.store(moments + tokens + token, inverse_deviation)
 
 
 @triton.jit
@@ -65,61 +86,88 @@ def add_norm_backward(
     sums,
     tokens,
     programs,
-    lowest,
+    lowest_kept,
     scale,
     width,
     has_dropout: tl.constexpr,
     block: tl.constexpr,
 ):
-    """Compute its gradients; a program takes every `programs`-th token, and sums up over these."""
-    first, column = tl.program_id(0).to(tl.int64), tl.arange(0, block)
+    """Compute the gradients of `add_norm_forward`; a program takes every `programs`-th token.
+
+    `grad`: the gradient of the result. `sums`, (2, programs, width), gets the gradients of weight
+    and bias, summed over the tokens of each program.
+    """
+    program = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, block)
     inside = column < width
     gain = tl.load(weight + column, inside, other=0.0).to(tl.float32)
     grad_weight = tl.zeros([block], tl.float32)
     grad_bias = tl.zeros([block], tl.float32)
-    for token in range(first, tokens, programs):
-        at = token * width + column
-        total, factor = _residual_sum(x, sublayer, random, at, inside, lowest, scale, has_dropout)
-        mean, inverse = tl.load(moments + token), tl.load(moments + tokens + token)
-        normal = tl.where(inside, (total - mean) * inverse, 0.0)
-        of_out = tl.load(grad + at, inside, other=0.0).to(tl.float32)
-        grad_weight += of_out * normal
-        grad_bias += of_out
-        scaled = of_out * gain
-        along = tl.sum(scaled * normal, 0) / width
-        of_total = inverse * (scaled - tl.sum(scaled, 0) / width - normal * along)
-        tl.store(grad_x + at, of_total.to(grad_x.dtype.element_ty), inside)
-        of_sublayer = (of_total * factor).to(grad_sublayer.dtype.element_ty)
-        tl.store(grad_sublayer + at, of_sublayer, inside)
-    tl.store(sums + first * width + column, grad_weight, inside)
-    tl.store(sums + (programs + first) * width + column, grad_bias, inside)
+    for token in range(program, tokens, programs):
+        offsets = token * width + column
+        total, factor = _residual_sum(
+            x, sublayer, random, offsets, inside, lowest_kept, scale, has_dropout
+        )
+        mean = tl.load(moments + token)
+        inverse_deviation = tl.load(moments + tokens + token)
+        normalised = tl.where(inside, (total - mean) * inverse_deviation, 0.0)
+        grad_out = tl.load(grad + offsets, inside, other=0.0).to(tl.float32)
+        grad_weight += grad_out * normalised
+        grad_bias += grad_out
+        # With n = normalised and g = d loss / dn:
+        # d loss / dtotal = inverse_deviation · (g - mean(g) - n · mean(g · n)).
+        grad_normalised = grad_out * gain
+        mean_product = tl.sum(grad_normalised * normalised, 0) / width
+        mean_grad = tl.sum(grad_normalised, 0) / width
+        grad_total = inverse_deviation * (grad_normalised - mean_grad - normalised * mean_product)
+        tl.store(grad_x + offsets, grad_total.to(grad_x.dtype.element_ty), inside)
+        dropped = (grad_total * factor).to(grad_sublayer.dtype.element_ty)
+        tl.store(grad_sublayer + offsets, dropped, inside)
+    tl.store(sums + program * width + column, grad_weight, inside)
+    tl.store(sums + (programs + program) * width + column, grad_bias, inside)
 
 
 @triton.jit
-def _load_places(tokens, sentences, width, block: tl.constexpr):
-    """Return the tokens of a row, and their sentences; 0 for padding."""
+def _load_row(tokens, sentences, width, block: tl.constexpr):
+    """Return the token and the sentence at each place of a row, (block,) each.
+
+    The row has the number of the program. The sentence is 0 for padding, also beyond the width; the
+    token there must not be read.
+    """
     place = tl.arange(0, block)
-    at, inside = tl.program_id(0) * width + place, place < width
-    return tl.load(tokens + at, inside, other=0), tl.load(sentences + at, inside, other=0)
+    inside = place < width
+    offsets = tl.program_id(0) * width + place
+    token = tl.load(tokens + offsets, inside, other=0)
+    sentence = tl.load(sentences + offsets, inside, other=0)
+    return token, sentence
 
 
 @triton.jit
 def _locate(token, stride, depth: tl.constexpr):
-    """Return where the vectors of a head lie, in a tensor with this stride between tokens."""
-    return token[:, None] * stride + tl.program_id(1) * depth + tl.arange(0, depth)[None, :]
+    """Return the offsets of the vectors of these tokens for one head, (block, depth).
+
+    `stride`: elements from a token to the next. The vectors of its heads are next to each other.
+    """
+    head = tl.program_id(1)
+    return token[:, None] * stride + head * depth + tl.arange(0, depth)[None, :]
 
 
 @triton.jit
 def _weigh(q, k, query_sentence, key_sentence, scale, is_causal, block: tl.constexpr):
-    """Return the attention weights of a row; 0 for keys that a query does not see."""
+    """Return the attention weights of a row, (queries, keys); 0 where a key is hidden."""
     place = tl.arange(0, block)
-    visible = (query_sentence[:, None] == key_sentence[None, :]) & (query_sentence > 0)[:, None]
+    is_same_sentence = query_sentence[:, None] == key_sentence[None, :]
+    visible = is_same_sentence & (query_sentence > 0)[:, None]
+    # If `is_causal` is 0, this is 0 <= place, which is always true.
     visible &= is_causal * place[None, :] <= place[:, None]
-    scores = tl.where(visible, tl.dot(q, tl.trans(k), input_precision="ieee") * scale, -1e9)
+    scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+    # Finite, and no sum of 0, so that a query that sees no key gets weights of 0 rather than NaN.
+    scores = tl.where(visible, scores, -1e9)
     weights = tl.where(visible, tl.exp(scores - tl.max(scores, 1)[:, None]), 0.0)
     return weights / tl.maximum(tl.sum(weights, 1), 1e-20)[:, None]
 
 
+# Triton would compile one more kernel for arguments of 1, but both values can share a kernel.
 @triton.jit(do_not_specialize=["is_causal"])
 def attention_forward(
     query,
@@ -139,16 +187,25 @@ def attention_forward(
     block: tl.constexpr,
     depth: tl.constexpr,
 ):
-    """Compute attention within sentences, one program for each row and head."""
-    query_token, query_sentence = _load_places(query_tokens, query_sentences, width, block)
-    key_token, key_sentence = _load_places(key_tokens, key_sentences, width, block)
-    is_query, is_key = (query_sentence > 0)[:, None], (key_sentence > 0)[:, None]
+    """Compute attention within sentences, one program for each row and head.
+
+    `query`, `key`, `value` and `out`, (M, H, 1, depth), hold tokens end to end; a stride counts the
+    elements from a token to the next. `…_tokens` and `…_sentences`, (rows, width), hold for each
+    place in a row its token, and the number of its sentence, or 0 for padding. `scale`:
+    1 / √depth; `is_causal`: 1 or 0.
+    """
+    heads = tl.num_programs(1)
+    out_stride = heads * depth  # `out` is contiguous
+    query_token, query_sentence = _load_row(query_tokens, query_sentences, width, block)
+    key_token, key_sentence = _load_row(key_tokens, key_sentences, width, block)
+    is_query = (query_sentence > 0)[:, None]  # not padding
+    is_key = (key_sentence > 0)[:, None]
     q = tl.load(query + _locate(query_token, query_stride, depth), is_query, other=0.0)
     k = tl.load(key + _locate(key_token, key_stride, depth), is_key, other=0.0)
     v = tl.load(value + _locate(key_token, value_stride, depth), is_key, other=0.0)
     weights = _weigh(q, k, query_sentence, key_sentence, scale, is_causal, block)
     attended = tl.dot(weights.to(v.dtype), v, input_precision="ieee").to(v.dtype)
-    tl.store(out + _locate(query_token, depth * tl.num_programs(1), depth), attended, is_query)
+    tl.store(out + _locate(query_token, out_stride, depth), attended, is_query)
 
 
 @triton.jit(do_not_specialize=["is_causal"])
@@ -173,41 +230,60 @@ def attention_backward(
     block: tl.constexpr,
     depth: tl.constexpr,
 ):
-    """Compute its gradients, from attention weights that are computed once more."""
-    query_token, query_sentence = _load_places(query_tokens, query_sentences, width, block)
-    key_token, key_sentence = _load_places(key_tokens, key_sentences, width, block)
-    is_query, is_key = (query_sentence > 0)[:, None], (key_sentence > 0)[:, None]
-    to_query = _locate(query_token, query_stride, depth)
-    to_key = _locate(key_token, key_stride, depth)
-    to_value = _locate(key_token, value_stride, depth)
-    to_grad = _locate(query_token, depth * tl.num_programs(1), depth)
-    q = tl.load(query + to_query, is_query, other=0.0)
-    k = tl.load(key + to_key, is_key, other=0.0)
-    v = tl.load(value + to_value, is_key, other=0.0)
-    g = tl.load(grad + to_grad, is_query, other=0.0)
+    """Compute the gradients of `attention_forward`, whose weights are computed once more.
+
+    `grad`: the gradient of its result, contiguous. `grad_query`, `grad_key` and `grad_value` have
+    the strides of the query, the key and the value.
+    """
+    heads = tl.num_programs(1)
+    grad_stride = heads * depth
+    query_token, query_sentence = _load_row(query_tokens, query_sentences, width, block)
+    key_token, key_sentence = _load_row(key_tokens, key_sentences, width, block)
+    is_query = (query_sentence > 0)[:, None]  # not padding
+    is_key = (key_sentence > 0)[:, None]
+    query_offsets = _locate(query_token, query_stride, depth)
+    key_offsets = _locate(key_token, key_stride, depth)
+    value_offsets = _locate(key_token, value_stride, depth)
+    grad_offsets = _locate(query_token, grad_stride, depth)
+    q = tl.load(query + query_offsets, is_query, other=0.0)
+    k = tl.load(key + key_offsets, is_key, other=0.0)
+    v = tl.load(value + value_offsets, is_key, other=0.0)
+    g = tl.load(grad + grad_offsets, is_query, other=0.0)
     weights = _weigh(q, k, query_sentence, key_sentence, scale, is_causal, block)
+    # With weights P and scores S: dV = P^T · g, dP = g · V^T.
     of_value = tl.dot(tl.trans(weights.to(g.dtype)), g, input_precision="ieee")
-    tl.store(grad_value + to_value, of_value.to(v.dtype), is_key)
+    tl.store(grad_value + value_offsets, of_value.to(v.dtype), is_key)
     of_weights = tl.dot(g, tl.trans(v), input_precision="ieee")
-    of_scores = weights * (of_weights - tl.sum(weights * of_weights, 1)[:, None]) * scale
+    # Through the softmax, row by row: dS = P · (dP - Σ P · dP).
+    row_sums = tl.sum(weights * of_weights, 1)
+    of_scores = weights * (of_weights - row_sums[:, None]) * scale
     of_scores = of_scores.to(q.dtype)
+    # S = Q · K^T, so dQ = dS · K and dK = dS^T · Q.
     of_query = tl.dot(of_scores, k, input_precision="ieee")
-    tl.store(grad_query + to_query, of_query.to(q.dtype), is_query)
+    tl.store(grad_query + query_offsets, of_query.to(q.dtype), is_query)
     of_key = tl.dot(tl.trans(of_scores), q, input_precision="ieee")
-    tl.store(grad_key + to_key, of_key.to(k.dtype), is_key)
+    tl.store(grad_key + key_offsets, of_key.to(k.dtype), is_key)
 
 
 @triton.jit
-def softmax_minus_targets(logits, gold, terms, share, width, block: tl.constexpr):
-    """Turn logits into softmax - share · onehot(gold), one program for each row."""
-    row, column = tl.program_id(0), tl.arange(0, block)
-    at, inside = logits + row.to(tl.int64) * width + column, column < width
-    values = tl.load(at, inside, other=float("-inf")).to(tl.float32)
-    top = tl.max(values, 0)
-    exponentials = tl.exp(values - top)
+def softmax_minus_targets(logits, gold, terms, gold_share, width, block: tl.constexpr):
+    """Turn logits into softmax - gold_share · onehot(gold), one program for each row.
+
+    `terms`, (rows, 2), gets log Σ exp(logits) and the gold logit of each row.
+    """
+    row = tl.program_id(0)
+    column = tl.arange(0, block)
+    addresses = logits + row.to(tl.int64) * width + column
+    inside = column < width
+    values = tl.load(addresses, inside, other=float("-inf")).to(tl.float32)
+    largest = tl.max(values, 0)
+    # Without the largest logit, no exponential overflows.
+    exponentials = tl.exp(values - largest)
     total = tl.sum(exponentials, 0)
     is_gold = column == tl.load(gold + row)
-    tl.store(terms + 2 * row, top + tl.log(total))
-    tl.store(terms + 2 * row + 1, tl.sum(tl.where(is_gold, values, 0.0), 0))
-    result = exponentials / total - tl.where(is_gold, share, 0.0)
-    tl.store(at, result.to(logits.dtype.element_ty), inside)
+    tl.store(terms + 2 * row, largest + tl.log(total))
+    # An element cannot be selected by its index, so all others become 0 in a sum.
+    gold_logit = tl.sum(tl.where(is_gold, values, 0.0), 0)
+    tl.store(terms + 2 * row + 1, gold_logit)
+    result = exponentials / total - tl.where(is_gold, gold_share, 0.0)
+    tl.store(addresses, result.to(logits.dtype.element_ty), inside)
