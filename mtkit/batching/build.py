@@ -30,8 +30,10 @@ from mtkit.progress import progress
 from mtkit.report import fitted, plural, printable, say
 from mtkit.tokenizer.codec import Tokenizer
 
-EXAMPLES_PER_REASON, PRINTED_EXAMPLES = 5, 2
-"""How many dropped pairs report.json and stderr show for each reason."""
+EXAMPLES_PER_REASON = 5
+"""How many dropped pairs report.json shows for each reason."""
+PRINTED_EXAMPLES = 2
+"""How many of them stderr shows."""
 VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
 
 
@@ -58,7 +60,7 @@ def build_batches(config: Config) -> Artifact:
     check_all_readable(config.data, "train", "valid")
     run = Path(config.run)
     tokenizer = open_artifact(run / "tokenizer", "tokenizer", verify=True)
-    if config.training.init_from is None:
+    if config.training.init_from is None:  # otherwise it is the tokenizer of that model
         check_settings(tokenizer, tokenizer_recipe(config))
     inputs = {"tokenizer": tokenizer.identity}
     inputs |= hash_corpora(config.data.train, "data.train")
@@ -103,15 +105,17 @@ def open_batches(path: Path) -> Batches:
 
 
 def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
-    """Write the files of the artifact."""
-    folder, batching = draft.folder, config.batching
+    """Write the files of the artifact, and its report."""
+    folder = draft.folder
+    batching = config.batching
     train = encode_pairs(
         read_pairs(config.data.train),
         tokenizer,
         batching,
         pair_filter=_pair_filter(config),
     )
-    # Scores need every line unchanged. The lines fit in memory; training keeps them there, too.
+    # Scores need every line unchanged, also of dropped pairs. The lines fit in memory; training
+    # keeps them there, too.
     valid_pairs = list(read_pairs(config.data.valid))
     _write_lines(folder / VALID_SOURCE, [pair.source for pair in valid_pairs])
     _write_lines(folder / VALID_TARGET, [pair.target for pair in valid_pairs])
@@ -130,13 +134,15 @@ def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines as UTF-8, each with a line feed."""
     text = "".join(f"{line}\n" for line in lines)
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _pair_filter(config: Config) -> PairFilter | None:
     """Return the rules of `batching.drop` with the statistics they need; None without rules."""
-    rules, data = config.batching.drop, config.data
+    rules = config.batching.drop
+    data = config.data
     if not rules:
         return None
     corpora = len(listed(data.train))
@@ -189,7 +195,7 @@ class _Counts:
             self.dropped.setdefault(reason, _Dropped()).add(pair)
 
     def record(self, *, with_examples: bool = True) -> dict[str, Any]:
-        """Return the counts as JSON."""
+        """Return the counts as a dict for JSON; dropped pairs by reason."""
         dropped: dict[str, Any] = {}
         for reason, pairs in self.dropped.items():
             dropped[reason] = asdict(pairs) if with_examples else pairs.count
@@ -204,8 +210,9 @@ class _Counts:
 
 def _say_counts(name: str, counts: _Counts) -> None:
     """Print the counts of the corpus `name`, with examples of dropped pairs."""
+    pairs = plural(counts.pairs, "pair")
     subwords = f"{counts.source_tokens:,} source, {counts.target_tokens:,} target"
-    say(f"{name}: {counts.kept:,} of {plural(counts.pairs, 'pair')} kept; subwords: {subwords}")
+    say(f"{name}: {counts.kept:,} of {pairs} kept; subwords: {subwords}")
     for reason, dropped in counts.dropped.items():
         say(f"  dropped {plural(dropped.count, 'pair')} ({reason}), such as")
         for example in dropped.examples[:PRINTED_EXAMPLES]:
@@ -225,6 +232,7 @@ def _write_store(
         store_writer(folder, name, vocab) as append,
     ):
         for chunk in encoded:
+            # The number of each pair's corpus, from which its weight follows.
             corpora = np.array([pair.corpus for pair in chunk.kept], np.uint16)
             append(chunk.tokens, chunk.lengths, corpora)
             counts.add(chunk)
@@ -247,7 +255,9 @@ def _read_weights(artifact: Artifact, train: Store) -> Weights | None:
 
 
 def _read_lines(path: Path) -> list[str]:
+    """Return the lines that `_write_lines` has written; raise UserError if that fails."""
     try:
+        # After the last line feed, `split` finds one more line, which is empty.
         return path.read_bytes().decode().split("\n")[:-1]
     except (OSError, UnicodeDecodeError):
         raise UserError(f"{path} is unreadable; rebuild it with `mtkit batch`") from None

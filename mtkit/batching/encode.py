@@ -59,7 +59,7 @@ def encode_pairs(
         lengths: list[tuple[int, int]] = []
         ids: list[int] = []
         for pair, source, target in zip(sound, sources, targets, strict=True):
-            if not (source and target):
+            if not (source and target):  # text that the tokenizer removes
                 dropped.append((pair, "blank"))
             elif max(len(source), len(target)) > settings.max_length:
                 dropped.append((pair, "too long"))
@@ -70,14 +70,18 @@ def encode_pairs(
                 ids += target
         yield Encoded(
             kept=kept,
-            lengths=np.array(lengths, np.uint16).reshape(-1, 2),  # also (0, 2) if none is kept
+            lengths=np.array(lengths, np.uint16).reshape(-1, 2),  # (0, 2) if no pair is kept
             tokens=np.array(ids, dtype),
             dropped=dropped,
         )
 
 
 def _find_fault(pair: Pair, seen: set[int] | None, pair_filter: PairFilter | None) -> str | None:
-    """Return why a pair is dropped; `seen`: hashes of earlier pairs, to deduplicate."""
+    """Return why a pair is dropped before it is encoded; None if it is kept.
+
+    `seen`: hashes of earlier pairs, to which the hash of this pair is added; None: duplicates are
+    kept.
+    """
     if pair.blank:
         return "blank"
     if seen is not None:

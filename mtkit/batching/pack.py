@@ -3,8 +3,9 @@
 Most of a model treats every token alike, so it needs no padded rows: it reads the tokens of a side
 end to end. Only attention and LSTMs need rows; `Packed` maps each token to its place in a row.
 
-Kernels, memory and graphs are chosen once per shape, so all sizes are rounded up. The number of
-tokens is rounded less than rows and widths, because most of a model computes on tokens only.
+Kernels, memory and graphs are chosen once per shape, so all sizes are rounded up: then few shapes
+occur. The number of tokens is rounded less than rows and widths, because most of a model computes
+on tokens only.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-TOKEN_BITS, ROW_BITS, WIDTH_BITS = 5, 4, 3
-"""Token counts, rows and widths are rounded up to so many significant bits."""
+TOKEN_BITS = 5
+"""Significant bits of the number of tokens: 32, 33, 34, 35 become 32, 34, 34, 36."""
+ROW_BITS = 4
+"""Significant bits of the number of rows."""
+WIDTH_BITS = 3
+"""Significant bits of the width of rows."""
 MIN_WIDTH_STEP = 4
 """Widths are multiples of this."""
 
@@ -27,6 +32,7 @@ def round_up(count: int, bits: int, step: int = 1) -> int:
 
     The result is a multiple of `step`, a power of two.
     """
+    # Of count - 1, because a power of two has one bit more than the number before it.
     dropped_bits = max(0, (count - 1).bit_length() - bits)
     step = max(step, 1 << dropped_bits)
     return -(-count // step) * step  # -(-a // b) rounds up
@@ -60,24 +66,27 @@ class Places:
 
 
 def place_pairs(lengths: Ints, min_width: int) -> Places:
-    """Place pairs of (k, 2) lengths in rows as wide as the longest sentence, at least `min_width`.
+    """Place k pairs in rows that hold the longest sentence and `min_width` tokens, rounded up.
 
-    If `min_width` is 0, every pair has its own row. Otherwise pairs share rows, which are filled
-    one after the other with whole pairs, in order. The last row is empty, for padding.
+    `lengths`: (k, 2). If `min_width` is 0, every pair has its own row. Otherwise pairs share rows,
+    which are filled one after the other with whole pairs, in order. At least the last row is empty,
+    for padding.
     """
-    width = width_for(max(min_width, int(lengths.max(initial=1))))
-    if min_width:
+    are_shared = min_width > 0
+    longest = int(lengths.max(initial=1))  # 1 without pairs
+    width = width_for(max(min_width, longest))
+    if are_shared:
         row, column = _share_rows(lengths, width)
     else:
         row = np.arange(len(lengths))
         column = np.zeros_like(lengths)
-    used_rows = int(row.max(initial=-1)) + 1
+    used_rows = int(row.max(initial=-1)) + 1  # 0 without pairs
     return Places(
-        rows=round_up(used_rows + 1, ROW_BITS),  # the last row is empty
+        rows=round_up(used_rows + 1, ROW_BITS),
         width=width,
         row=row,
         column=column,
-        are_shared=bool(min_width),
+        are_shared=are_shared,
     )
 
 
@@ -85,16 +94,17 @@ def _share_rows(lengths: Ints, width: int) -> tuple[Ints, Ints]:
     """Fill one row after the other with whole pairs; return `row` and `column` of `Places`."""
     row = np.empty(len(lengths), np.int64)
     column = np.empty_like(lengths)
-    current = 0
-    source_end = 0
+    current_row = 0
+    source_end = 0  # columns of the current row that are filled, for each side
     target_end = 0
-    for index, (source, target) in enumerate(lengths.tolist()):
-        if source_end + source > width or target_end + target > width:
-            current += 1
+    for pair, (source_length, target_length) in enumerate(lengths.tolist()):
+        is_full = source_end + source_length > width or target_end + target_length > width
+        if is_full:
+            current_row += 1
             source_end = 0
             target_end = 0
-        row[index] = current
-        column[index] = source_end, target_end
-        source_end += source
-        target_end += target
+        row[pair] = current_row
+        column[pair] = source_end, target_end
+        source_end += source_length
+        target_end += target_length
     return row, column

@@ -7,13 +7,14 @@ Plans are the same on every machine.
 A large epoch is planned in blocks, one at a time, so memory and the time to the first batch do not
 grow with the corpus. A block consists of short runs of consecutive pairs from the whole corpus,
 chosen at random in each epoch. So a block resembles the corpus, yet disk reads stay large.
+
+A row is a pair of a store, by its number.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,10 @@ Rows = NDArray[np.signedinteger[Any]]
 PairLengths = NDArray[np.integer[Any]]
 """(n, 2): lengths of source and target, without EOS."""
 Weights = Callable[[Rows], NDArray[np.float64]]
-"""Returns how often an epoch contains each of some rows; memory holds no weight of the others."""
+"""A function that returns how often an epoch contains each of some rows.
+
+So memory holds no weights of other rows.
+"""
 
 
 def plan_epoch(lengths: PairLengths, *, max_tokens: int, seed: int, epoch: int) -> list[Rows]:
@@ -46,13 +50,15 @@ def plan_epoch(lengths: PairLengths, *, max_tokens: int, seed: int, epoch: int) 
         UserError: a single pair exceeds the budget.
     """
     check_fit(lengths, max_tokens)
-    plan = partial(plan_block, lengths, max_tokens=max_tokens, seed=seed, epoch=epoch)
-    return [*chain.from_iterable(map(plan, range(count_blocks(len(lengths)))))]
+    batches: list[Rows] = []
+    for block in range(count_blocks(len(lengths))):
+        batches += plan_block(lengths, block, max_tokens=max_tokens, seed=seed, epoch=epoch)
+    return batches
 
 
 def count_blocks(rows: int) -> int:
     """Return into how many blocks of nearly equal size an epoch of `rows` rows is divided."""
-    return -(-rows // MAX_BLOCK_ROWS)
+    return math.ceil(rows / MAX_BLOCK_ROWS)
 
 
 def plan_block(
@@ -74,31 +80,37 @@ def plan_block(
     if weights is not None:
         weight = weights(rows)
         whole = np.floor(weight)
-        copies = whole + (random.random(len(rows)) < weight - whole)
+        is_once_more = random.random(len(rows)) < weight - whole
+        copies = whole + is_once_more
         if not copies.any():
             copies[weight.argmax()] = 1
         rows = np.repeat(rows, copies.astype(np.int64))
     random.shuffle(rows)
-    batches = [
-        batch
-        for start in range(0, len(rows), WINDOW_ROWS)
-        for batch in _cut(_sort(rows[start : start + WINDOW_ROWS], lengths), lengths, max_tokens)
-    ]
+    batches: list[Rows] = []
+    for start in range(0, len(rows), WINDOW_ROWS):
+        window = _sort(rows[start : start + WINDOW_ROWS], lengths)
+        batches += _cut(window, lengths, max_tokens)
     return [batches[i] for i in random.permutation(len(batches))]
 
 
 def _rows_of_block(count: int, seed: int, epoch: int, block: int) -> Rows:
-    """Return the rows of a block, for a corpus of `count` rows."""
-    dtype = np.int32 if count < 1 << 31 else np.int64
+    """Return the rows of a block, for a corpus of `count` rows: random runs of RUN_ROWS rows.
+
+    If the corpus is one block, return all rows in order.
+    """
+    dtype = np.int32 if count < 1 << 31 else np.int64  # half the memory, if possible
     blocks = count_blocks(count)
     if blocks == 1:
         return np.arange(count, dtype=dtype)
-    order = np.random.Generator(
-        np.random.PCG64([seed, epoch, blocks])
-    )  # differs from the seed of every block
-    runs = order.permutation(np.arange(-(-count // RUN_ROWS), dtype=dtype))[block::blocks]
-    rows = (runs[:, None].astype(np.int64) * RUN_ROWS + np.arange(RUN_ROWS)).ravel()
-    return rows[rows < count].astype(dtype)
+    # The same order of runs for all blocks of an epoch. As blocks are numbered from 0, no block has
+    # the seed `blocks` (see `plan_block`).
+    random = np.random.Generator(np.random.PCG64([seed, epoch, blocks]))
+    run_count = math.ceil(count / RUN_ROWS)
+    shuffled_runs = random.permutation(np.arange(run_count, dtype=dtype))
+    runs = shuffled_runs[block::blocks]  # as if they were dealt out to the blocks
+    first_rows = runs.astype(np.int64) * RUN_ROWS
+    rows = (first_rows[:, None] + np.arange(RUN_ROWS)).ravel()
+    return rows[rows < count].astype(dtype)  # the last run of the corpus may be shorter
 
 
 def check_fit(lengths: PairLengths, max_tokens: int) -> None:
@@ -128,7 +140,7 @@ def padding(lengths: PairLengths, batches: list[Rows]) -> float:
 def _sort(rows: Rows, lengths: PairLengths) -> Rows:
     """Sort the pairs by the length of the longer side; pairs of equal length keep their order.
 
-    So the sentences of a batch have similar lengths, and sources are as often longer as targets.
+    So the sentences of a batch have similar lengths.
     """
     longest = lengths[rows].max(axis=1)
     ordered: Rows = rows[np.argsort(longest, kind="stable")]

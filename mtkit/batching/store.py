@@ -22,6 +22,8 @@ from mtkit.report import plural
 Tokens = NDArray[np.uint16] | NDArray[np.int32]
 Lengths = NDArray[np.uint16]
 TOKEN_DTYPES = (np.dtype(np.uint16), np.dtype(np.int32))
+"""The types in which a store may hold ids; the name of the file says which."""
+HOW_TO_REBUILD = "rebuild the batches with `mtkit batch`"
 
 
 def token_dtype(vocab: int) -> np.dtype[Any]:
@@ -41,7 +43,7 @@ def store_writer(
         TypeError: the ids have a larger type than the vocabulary needs.
     """
     dtype = token_dtype(vocab)
-    end = 0  # number of ids that are written
+    end = 0
     with (
         (folder / f"{name}.{dtype.name}").open("wb") as all_tokens,
         (folder / f"{name}.lengths").open("wb") as all_lengths,
@@ -50,8 +52,9 @@ def store_writer(
     ):
 
         def append(tokens: Tokens, lengths: Lengths, corpora: NDArray[np.uint16]) -> None:
+            """Write k pairs to all files; `end` counts the ids before them."""
             nonlocal end
-            sizes = lengths.sum(axis=1, dtype=np.int64)
+            sizes = lengths.sum(axis=1, dtype=np.int64)  # ids of each pair
             starts = end + sizes.cumsum() - sizes
             end += int(sizes.sum())
             all_starts.write(starts.tobytes())
@@ -82,7 +85,6 @@ class Store:
             UserError: a file is missing, or the files do not fit together.
             OSError: a file cannot be opened.
         """
-        again = "rebuild the batches with `mtkit batch`"
         small, large = TOKEN_DTYPES
         dtype = small if f"{name}.{small.name}" in files else large
         try:
@@ -91,26 +93,36 @@ class Store:
             starts = np.memmap(files[f"{name}.starts"], np.int64, "r")
             corpora = np.memmap(files[f"{name}.corpora"], np.uint16, "r")
         except (KeyError, FileNotFoundError):
-            raise UserError(f"a file of the token store {name!r} is missing; {again}") from None
-        except ValueError:  # a size that is no multiple of the type's
-            raise UserError(f"a file of the token store {name!r} is damaged; {again}") from None
-        if not len(lengths) == len(starts) == len(corpora):
             raise UserError(
-                f"{name}.lengths has {plural(len(lengths), 'row')}, but {name}.starts "
-                f"{len(starts):,} and {name}.corpora {len(corpora):,}; {again}"
-            )
-        end = int(starts[-1] + lengths[-1].sum(dtype=np.int64))
-        if len(tokens) != end:
+                f"a file of the token store {name!r} is missing; {HOW_TO_REBUILD}"
+            ) from None
+        except ValueError:  # the size of a file is no multiple of the size of its numbers
             raise UserError(
-                f"{name}.{dtype.name} has {len(tokens):,} ids, but should have {end:,}; {again}"
-            )
-        # Indexing a memmap takes twice as long as indexing a plain array of the same memory.
-        return cls(
+                f"a file of the token store {name!r} is damaged; {HOW_TO_REBUILD}"
+            ) from None
+        # Plain arrays of the same memory, because indexing a memmap takes twice as long.
+        store = cls(
             tokens=tokens,
             lengths=np.asarray(lengths),
             starts=np.asarray(starts),
             corpora=corpora,
         )
+        store._check_sizes(name)
+        return store
+
+    def _check_sizes(self, name: str) -> None:
+        """Raise UserError if the files of the store `name` do not fit together."""
+        if not len(self.lengths) == len(self.starts) == len(self.corpora):
+            raise UserError(
+                f"{name}.lengths has {plural(len(self.lengths), 'row')}, but {name}.starts "
+                f"{len(self.starts):,} and {name}.corpora {len(self.corpora):,}; {HOW_TO_REBUILD}"
+            )
+        end = int(self.starts[-1] + self.lengths[-1].sum(dtype=np.int64))  # of the last pair
+        if len(self.tokens) != end:
+            raise UserError(
+                f"{name}.{self.tokens.dtype.name} has {len(self.tokens):,} ids, but should have "
+                f"{end:,}; {HOW_TO_REBUILD}"
+            )
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -125,8 +137,9 @@ class Store:
         if target:  # the target of a pair follows its source
             starts = starts + source_lengths
             lengths = target_lengths
-        # Place p of the result belongs to row r; its id is at p + (start of r in the store)
-        # - (start of r in the result).
-        shifts = starts - (lengths.cumsum() - lengths)
+        # All ids by one indexing. The id at place p of the result belongs to some row r, and is in
+        # `tokens` at p + (start of r in the store) - (start of r in the result).
+        starts_in_result = lengths.cumsum() - lengths
+        shifts = starts - starts_in_result
         places = np.repeat(shifts, lengths) + np.arange(lengths.sum())
         return self.tokens[places], lengths

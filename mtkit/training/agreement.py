@@ -36,11 +36,11 @@ def check_same_inputs(group: ProcessGroup, stage: Stage, model: Artifact | None)
 def check_same(group: ProcessGroup, run: Path, facts: Mapping[str, str | None]) -> None:
     """Raise UserError in every process if one of the `facts` is not the same in all processes.
 
-    `facts`: for example, the identity of the batches by the name "batches".
+    `facts`: what to compare by its name in messages, such as "batches" and their identity.
     """
     main, *others = group.gather(dict(facts))
     for rank, other in enumerate(others, start=1):
-        for name in [*main, *other]:
+        for name in [*main, *other]:  # a process may lack a fact
             if main.get(name) != other.get(name):
                 raise UserError(
                     f"process {rank} does not have the same {name} as process 0; start all "
@@ -51,16 +51,16 @@ def check_same(group: ProcessGroup, run: Path, facts: Mapping[str, str | None]) 
 
 def check_shared(group: ProcessGroup, run: Path) -> None:
     """Raise UserError in every process unless all see the lock that the main process holds."""
-    # What the main process reads: it holds the lock, and has written the record.
-    record = group.gather(_read_owner(run))[0]
+    # The main process holds the lock and has written the record, so all others must read the same.
+    records = group.gather(_read_owner(run))
     deadline = time.monotonic() + OWNER_SECONDS
-    while _read_owner(run) != record and time.monotonic() < deadline:
+    while _read_owner(run) != records[0] and time.monotonic() < deadline:
         time.sleep(0.1)
     check_same(group, run, {"run directory": _read_owner(run)})
 
 
 def _read_owner(run: Path) -> str:
-    """Return the record of the process that holds the lock of the run; "" if there is none."""
+    """Return the record of the process that holds the lock of the run; "" without such a file."""
     with suppress(OSError):
         os.listdir(run)  # so that a network file system asks its server for new names
         return (run / OWNER).read_text("utf-8", "replace")

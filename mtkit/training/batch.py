@@ -17,12 +17,15 @@ from mtkit.models.layout import Packed
 from mtkit.symbols import BOS, EOS, PAD
 
 Side = tuple[NDArray[np.integer[Any]], NDArray[np.int64]]
-"""The ids of several sequences, laid end to end, and the length of each sequence."""
+"""The ids of k sentences end to end, without BOS and EOS, and the (k,) lengths of the sentences."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs; each side is one sequence of sentences, with padding at its end."""
+    """Sentence pairs; each side is one sequence of sentences, with padding at its end.
+
+    M and L count the tokens of source and target, with padding.
+    """
 
     source: Int[Tensor, " M"]
     source_layout: Packed
@@ -46,14 +49,16 @@ def pack_batch(source: Side, target: Side, min_width: int = 0) -> Batch:
 
     `min_width`: see `place_pairs`.
     """
-    lengths = np.stack([source[1], target[1]], axis=1) + 1
+    _, source_lengths = source
+    _, target_lengths = target
+    lengths = np.stack([source_lengths, target_lengths], axis=1) + 1  # (k, 2), with EOS
     places = place_pairs(lengths, min_width)
     return Batch(
         source=_end_to_end(source, EOS),
-        source_layout=_layout(lengths[:, 0], places, 0),
+        source_layout=_layout(lengths[:, 0], places.column[:, 0], places),
         target_input=_end_to_end(target, BOS),
         target_output=_end_to_end(target, EOS),
-        target_layout=_layout(lengths[:, 1], places, 1),
+        target_layout=_layout(lengths[:, 1], places.column[:, 1], places),
         target_tokens=int(lengths[:, 1].sum()),
     )
 
@@ -61,39 +66,54 @@ def pack_batch(source: Side, target: Side, min_width: int = 0) -> Batch:
 def _end_to_end(side: Side, symbol: int) -> Int[Tensor, " M"]:
     """Return the sentences end to end, each with BOS before it or EOS after it, then PAD."""
     ids, lengths = side
-    total = int(lengths.sum()) + len(lengths)
+    total = int(lengths.sum()) + len(lengths)  # each sentence has one symbol more
+    last = (lengths + 1).cumsum() - 1  # the last token of each sentence
+    symbol_places = last - lengths if symbol == BOS else last
+    is_id = np.ones(total, bool)
+    is_id[symbol_places] = False
     tokens = np.full(padded_tokens(total), PAD, np.int64)
-    ends = (lengths + 1).cumsum()
-    is_symbol = np.zeros(total, bool)
-    is_symbol[ends - 1 - (lengths if symbol == BOS else 0)] = True
     tokens[:total] = symbol
-    tokens[:total][~is_symbol] = ids
+    tokens[:total][is_id] = ids
     return torch.from_numpy(tokens)
 
 
-def _layout(lengths: NDArray[np.int64], places: Places, side: int) -> Packed:
-    """Return where each sentence lies; `lengths` include EOS."""
-    total, area = int(lengths.sum()), places.rows * places.width
+def _layout(lengths: NDArray[np.int64], columns: NDArray[np.int64], places: Places) -> Packed:
+    """Return the layout of one side: which token lies at which place of the padded rows.
+
+    `lengths`: tokens of each sentence, with EOS; `columns`: the first column of each sentence.
+    Padding follows the rule of `Packed`. `padded_tokens` and `place_pairs` leave room for it: the
+    last token and the last place of all are padding.
+    """
+    total = int(lengths.sum())
+    grid = (places.rows, places.width)
+    area = places.rows * places.width
+    # Values of the real tokens, (total,) each.
     sentence = np.repeat(np.arange(len(lengths)), lengths)
-    position = np.zeros(padded_tokens(total), np.int64)
-    position[:total] = np.arange(total) - np.repeat(lengths.cumsum() - lengths, lengths)
-    first = places.row * places.width + places.column[:, side]
-    place = np.full_like(position, area - 1)
-    place[:total] = first[sentence] + position[:total]
-    token = np.full(area, len(position) - 1)
-    token[place[:total]] = np.arange(total)
-    number = np.zeros(area, np.int64)
-    number[place[:total]] = sentence + 1
-    rows = places.rows, places.width
+    first_tokens = lengths.cumsum() - lengths  # (k,): the index of each sentence's first token
+    position = np.arange(total) - first_tokens[sentence]
+    first_places = places.row * places.width + columns  # (k,): its place, row by row
+    place = first_places[sentence] + position
+    # The same for all M tokens: padding has position 0, and refers to the last place.
+    tokens = padded_tokens(total)
+    position_of_token = np.zeros(tokens, np.int64)
+    position_of_token[:total] = position
+    place_of_token = np.full(tokens, area - 1, np.int64)
+    place_of_token[:total] = place
+    # The reverse: a place without a token refers to the last token, and has the sentence 0.
+    token_of_place = np.full(area, tokens - 1)
+    token_of_place[place] = np.arange(total)
+    sentence_of_place = np.zeros(area, np.int64)
+    sentence_of_place[place] = sentence + 1
+    shared = torch.from_numpy(sentence_of_place).view(grid) if places.are_shared else None
     return Packed(
-        mask=torch.from_numpy(number > 0).view(rows),
-        place=torch.from_numpy(place),
-        token=torch.from_numpy(token).view(rows),
-        position=torch.from_numpy(position),
-        sentence=torch.from_numpy(number).view(rows) if places.are_shared else None,
+        mask=torch.from_numpy(sentence_of_place > 0).view(grid),
+        place=torch.from_numpy(place_of_token),
+        token=torch.from_numpy(token_of_place).view(grid),
+        position=torch.from_numpy(position_of_token),
+        sentence=shared,
     )
 
 
-_NOTHING = np.empty(0, np.int64), np.empty(0, np.int64)
-EMPTY_BATCH = pack_batch(_NOTHING, _NOTHING)
+_NO_SENTENCES: Side = (np.empty(0, np.int64), np.empty(0, np.int64))
+EMPTY_BATCH = pack_batch(_NO_SENTENCES, _NO_SENTENCES)
 """A batch without sentences, whose loss and gradient are 0."""

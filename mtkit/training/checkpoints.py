@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -44,9 +43,11 @@ class Checkpoints:
 
     @property
     def folder(self) -> Path:
+        """The folder of all checkpoints."""
         return self.stage.path
 
     def path(self, step: int) -> Path:
+        """Return the path of the checkpoint of `step`, whether it exists or not."""
         return checkpoint_at(self.folder, step)
 
     def steps(self) -> list[int]:
@@ -55,22 +56,24 @@ class Checkpoints:
 
     def save(self, state: TrainState) -> None:
         """Write a checkpoint atomically."""
-        with replace(self.stage, path=self.path(state.progress.step)).write() as draft:
+        path = self.path(state.progress.step)
+        with replace(self.stage, path=path).write() as draft:
+            folder = draft.folder
             draft.report.update(seconds=state.seconds, processes=self.processes)
-            self.save_model_config(draft.folder)
-            save_weights(get_weights(state.model), draft.folder / WEIGHTS)
-            save_weights(_moments(state.optimizer), draft.folder / OPTIMIZER)
-            write_json(draft.folder / STATE, PROGRESS.dump_python(state.progress))
+            self.save_model_config(folder)
+            save_weights(get_weights(state.model), folder / WEIGHTS)
+            save_weights(_moments(state.optimizer), folder / OPTIMIZER)
+            write_json(folder / STATE, PROGRESS.dump_python(state.progress))
 
     def prune(self, progress: TrainingProgress, training: TrainingSettings, steps: int) -> None:
-        """Keep only the newest and the best checkpoints; write a JSON with last, best and `steps`.
+        """Keep only the newest and the best checkpoints; write an index: last, best and `steps`.
 
         `steps`: planned length of the run. While steps are skipped, no checkpoint is removed,
-        because the run may have to roll back. A checkpoint of a later step is damaged: it is
-        ignored here, and will be replaced.
+        because the run may have to roll back. A checkpoint of a later step than `progress` is
+        damaged: it is ignored here, and will be replaced.
         """
         saved = [step for step in self.steps() if step <= progress.step]
-        ranked: list[int] = []
+        ranked: list[int] = []  # validated checkpoints, best first
         for validation in rank(progress.validations, training.best_by):
             if validation.step in saved:
                 ranked.append(validation.step)
@@ -78,9 +81,10 @@ class Checkpoints:
         write_json(self.folder / INDEX, {"last": saved[-1], "best": best, "steps": steps})
         if progress.skipped_in_a_row:
             return
-        newest = saved[-training.keep :]
+        # The end of the run averages the best checkpoints.
+        kept = {*saved[-training.keep :], *ranked[: training.average]}
         for step in saved:
-            if step not in newest and step not in ranked[: training.average]:
+            if step not in kept:
                 remove(self.path(step))
 
     def remove_after(self, step: int) -> None:
@@ -90,12 +94,15 @@ class Checkpoints:
                 remove(self.path(later))
 
     def load_last(self, state: TrainState, *, healthy: bool = False) -> Artifact | None:
-        """Load the newest undamaged checkpoint into `state`; return None if there is none.
+        """Load the newest undamaged checkpoint into `state`; return None if the run has none.
 
-        `healthy`: ignore checkpoints of skipped steps, whose weights may be why steps are skipped.
+        `healthy`: ignore checkpoints that were saved while steps were skipped, because their
+        weights may be the cause. If no other checkpoint is undamaged, return None, too, although
+        `state` has changed.
 
         Raises:
-            UserError: all are damaged, or one was made with other settings or from other data.
+            UserError: all are damaged (unless `healthy`), or one was made with other settings or
+                from other data.
         """
         steps = self.steps()
         for step in reversed(steps):
@@ -105,7 +112,8 @@ class Checkpoints:
                 warn(f"{damage}; resuming from an earlier checkpoint")
                 continue
             self._load(checkpoint, state)
-            if not (healthy and state.progress.skipped_in_a_row):
+            is_healthy = not state.progress.skipped_in_a_row
+            if is_healthy or not healthy:
                 return checkpoint
         if steps and not healthy:
             raise UserError(
@@ -140,6 +148,7 @@ class Checkpoints:
         return safetensors.torch.load_file(self.open(step).file(WEIGHTS))
 
     def _load(self, checkpoint: Artifact, state: TrainState) -> None:
+        """Fill the state from a verified checkpoint."""
         load_weights(state.model, checkpoint.file(WEIGHTS))
         _load_moments(state.optimizer, checkpoint.file(OPTIMIZER))
         state.progress = PROGRESS.validate_python(read_json(checkpoint.file(STATE)))
@@ -149,25 +158,32 @@ class Checkpoints:
 
 
 def recorded_processes(folder: Path) -> int | None:
-    """Return how many processes wrote the newest checkpoint in `folder`; None if there is none."""
-    for step in checkpoint_steps(folder)[-1:]:
-        with suppress(UserError):  # damaged
-            return int(open_artifact(checkpoint_at(folder, step), "checkpoint").report["processes"])
-    return None
+    """Return how many processes train the run whose newest checkpoint is in `folder`.
+
+    Return None if there is no checkpoint, or if the newest is damaged.
+    """
+    steps = checkpoint_steps(folder)
+    if not steps:
+        return None
+    try:
+        checkpoint = open_artifact(checkpoint_at(folder, steps[-1]), "checkpoint")
+    except UserError:  # damaged
+        return None
+    return int(checkpoint.report["processes"])
 
 
 def _moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the optimizer's tensors by "index of the parameter.name"."""
-    states = optimizer.state_dict()["state"]
-    return {
-        f"{index}.{name}": torch.as_tensor(value).cpu().contiguous()
-        for index, moments in states.items()
-        for name, value in moments.items()
-        if value is not None
-    }
+    """Return the optimizer's tensors by "INDEX.NAME"; INDEX is the number of the parameter."""
+    tensors: dict[str, Tensor] = {}
+    for index, moments in optimizer.state_dict()["state"].items():
+        for name, value in moments.items():
+            if value is not None:
+                tensors[f"{index}.{name}"] = torch.as_tensor(value).cpu().contiguous()
+    return tensors
 
 
 def _load_moments(optimizer: torch.optim.Optimizer, path: Path) -> None:
+    """Load what `_moments` returned; raise UserError if a shape is not that of its parameter."""
     states: dict[int, dict[str, Tensor]] = {}
     groups = optimizer.state_dict()["param_groups"]
     parameters: list[Tensor] = []
@@ -176,7 +192,8 @@ def _load_moments(optimizer: torch.optim.Optimizer, path: Path) -> None:
     for key, value in safetensors.torch.load_file(path).items():
         number, name = key.split(".", 1)
         index = int(number)
-        if value.shape not in ((), parameters[index].shape):  # kernels would read past its end
+        # A step count has the shape (). With another shape, kernels would read past its end.
+        if value.shape not in ((), parameters[index].shape):
             raise UserError(f"{path}: {key} has the unexpected shape {tuple(value.shape)}")
         states.setdefault(index, {})[name] = value
     optimizer.load_state_dict({"state": states, "param_groups": groups})

@@ -6,6 +6,7 @@ Everything is a function of (seed, epoch, position), so a run can resume anywher
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -66,19 +67,24 @@ class Stream:
 
     def steps(self, position: Position) -> Iterator[StepData]:
         """Yield the data of every step from `position` on, without end."""
-        # A plan of millions of pairs takes seconds, so it is made while the last one is used.
-        for place, plan in prefetch(self._blocks(position), 0):
+        # A plan of millions of pairs takes seconds, so another thread makes the plan of the next
+        # block during the current block. Plans are large, so 0 more are made in advance.
+        for block_position, plan in prefetch(self._blocks(position), 0):
             count = self._count_steps(plan)
-            for step in range(place.step, count):
+            for step in range(block_position.step, count):
                 start = step * self.accumulate
-                is_last = step + 1 == count
-                after = self._next_block(place) if is_last else replace(place, step=step + 1)
+                after = replace(block_position, step=step + 1)
+                if step + 1 == count:
+                    after = self._next_block(block_position)
                 yield self._step_data(plan[start : start + self.accumulate], after)
 
     def _step_data(self, batches: Sequence[Rows], position: Position) -> StepData:
+        """Return what this process needs of the `batches` of a step; `position`: after the step."""
         store = self.data.train
         parts = shard(batches, self.accumulate, self.group)
-        halves = [rows[half::2] for rows in parts for half in (0, 1)]
+        halves: list[Rows] = []
+        for rows in parts:
+            halves += [rows[0::2], rows[1::2]]
         tokens = 0
         for rows in batches:
             tokens += int(store.lengths[rows, 1].sum()) + len(rows)  # EOS counts
@@ -96,7 +102,7 @@ class Stream:
 
     def _count_steps(self, plan: Sequence[Rows]) -> int:
         """Return the steps of a block; the last step may have fewer batches."""
-        return -(-len(plan) // self.accumulate)
+        return math.ceil(len(plan) / self.accumulate)
 
     def plan(self, position: Position) -> list[Rows]:
         """Return the batches of a block, as indices of pairs."""
@@ -110,12 +116,16 @@ class Stream:
         )
 
     def _blocks(self, position: Position) -> Iterator[tuple[Position, list[Rows]]]:
-        """Yield the position of every block with its plan, from `position` on, without end."""
+        """Yield the position of every block with its plan, from `position` on, without end.
+
+        Only the first position may be in the middle of a block.
+        """
         while True:
             yield position, self.plan(position)
             position = self._next_block(position)
 
     def _next_block(self, position: Position) -> Position:
+        """Return the position at the start of the block that follows."""
         if position.block + 1 < count_blocks(len(self.data.train)):
             return Position(position.epoch, position.block + 1)
         return Position(position.epoch + 1)
@@ -124,12 +134,18 @@ class Stream:
 def shard(batches: Sequence[Rows], accumulate: int, group: ProcessGroup) -> list[Rows]:
     """Return the rows of each micro-batch of this process in a step of up to `accumulate` batches.
 
-    Each batch is dealt out row by row, because its sentences have similar lengths, into parts; all
-    processes get equally many parts. Parts of the last step of an epoch may be empty.
+    Each batch is divided into parts by dealing out its rows like cards. Rows are sorted by length,
+    so all parts get similar lengths. All processes get equally many parts, except in the last step
+    of a block, which may have fewer batches; a process without a part gets an empty one. A batch
+    with fewer rows than parts gives empty parts, too.
     """
     count = group.parts(accumulate)
-    parts = [rows[index::count] for rows in batches for index in range(count)]
-    return parts[group.rank :: group.size] or [batches[0][:0]]
+    parts: list[Rows] = []
+    for rows in batches:
+        parts += [rows[index::count] for index in range(count)]
+    own_parts = parts[group.rank :: group.size]
+    no_rows = batches[0][:0]
+    return own_parts or [no_rows]
 
 
 def load_batch(pairs: Store, rows: Rows, min_width: int = 0) -> Batch:
@@ -140,7 +156,7 @@ def load_batch(pairs: Store, rows: Rows, min_width: int = 0) -> Batch:
 
 
 def seed_of(seed: int, step: int, index: int) -> int:
-    """Return the dropout seed of micro-batch `index` at `step`; all processes share one numbering.
+    """Return the dropout seed of micro-batch `index`, counted over all processes, at `step`.
 
     Seeds are unrelated, and do not depend on which process has the micro-batch.
     """

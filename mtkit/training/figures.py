@@ -16,12 +16,17 @@ class StepSums:
     losses: Float[Tensor, " 2"]
     """Smoothed loss and negative log-likelihood in nats; processes exchange them by one sum."""
     tokens: Float[Tensor, ""]
+    """Number of target tokens of the step, on the device."""
 
     @staticmethod
     def zeros(tokens: int, like: Tensor) -> StepSums:
-        """Return the sums before the first micro-batch of a step that has so many tokens."""
+        """Return the sums before the first micro-batch of a step with `tokens` target tokens.
+
+        The tensors have the device and the type of `like`.
+        """
         # `fill_` passes a number to the device; a tensor of the CPU would have to be copied.
-        return StepSums(like.new_zeros(2), like.new_zeros(()).fill_(tokens))
+        on_device = like.new_zeros(()).fill_(tokens)
+        return StepSums(losses=like.new_zeros(2), tokens=on_device)
 
     @property
     def smoothed(self) -> Float[Tensor, ""]:
@@ -39,7 +44,7 @@ class Figures:
     """
 
     def __init__(self, device: torch.device) -> None:
-        # With float32, the sum of a long window would lose digits; but MPS has nothing else.
+        # In float32, the sum of a long window would lose digits; but MPS does not have float64.
         dtype = torch.float32 if device.type == "mps" else torch.float64
         self.values: Float[Tensor, " 7"] = torch.zeros(7, dtype=dtype, device=device)
         (
@@ -55,14 +60,17 @@ class Figures:
     def add(
         self, sums: StepSums, norm: Float[Tensor, ""], is_healthy: Bool[Tensor, ""]
     ) -> Float[Tensor, " 7"]:
-        """Count a step, which was skipped unless `is_healthy`; return all values."""
+        """Count a step, which was skipped unless `is_healthy`; return all values.
+
+        Arithmetic takes the place of `if`, because Python must not wait for `is_healthy`.
+        """
         self.smoothed += torch.where(is_healthy, sums.smoothed, 0)
         self.nll += torch.where(is_healthy, sums.nll, 0)
         self.tokens += torch.where(is_healthy, sums.tokens, 0)
         self.gradient_norm.copy_(torch.where(is_healthy, norm, self.gradient_norm))
         self.skipped += ~is_healthy
         self.skipped_in_a_row += 1
-        self.skipped_in_a_row *= ~is_healthy
+        self.skipped_in_a_row *= ~is_healthy  # a healthy step sets it to 0
         most = torch.maximum(self.most_skipped_in_a_row, self.skipped_in_a_row)
         self.most_skipped_in_a_row.copy_(most)
         return self.values

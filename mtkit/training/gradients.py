@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from torch import nn
@@ -13,8 +14,8 @@ ALIGNMENT = 16
 class Gradients:
     """The gradients of all parameters, end to end; the `.grad` of a parameter is a view of them.
 
-    So processes exchange gradients by one sum, whose order is always the same. A CUDA graph finds
-    gradients where they were when it was recorded.
+    So processes exchange gradients by one sum, whose order is always the same. Gradients never move
+    in memory, as CUDA graphs require. A backward pass adds to them, because they are never None.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
@@ -24,7 +25,7 @@ class Gradients:
         size = 0
         for parameter in self._parameters:
             starts.append(size)
-            size += -(-parameter.numel() // ALIGNMENT) * ALIGNMENT
+            size += math.ceil(parameter.numel() / ALIGNMENT) * ALIGNMENT
         self.flat = self._parameters[0].detach().new_zeros(size)
         for parameter, start in zip(self._parameters, starts, strict=True):
             part = self.flat[start : start + parameter.numel()]

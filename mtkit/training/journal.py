@@ -29,7 +29,9 @@ class Journal:
     def __init__(
         self, config: Config, state: TrainState, is_main: bool, signatures: Mapping[str, str]
     ) -> None:
-        self.config, self.state, self.signatures = config, state, signatures
+        self.config = config
+        self.state = state
+        self.signatures = signatures
         self.note = ""
         """Loss, speed and learning rate, for the progress line."""
         self._metrics = MetricsLog(Path(config.run)) if is_main else None
@@ -38,22 +40,29 @@ class Journal:
             self._metrics.truncate(state.progress.step)
             if config.training.tensorboard:
                 self._open_board()
-        self._skipped, self._noted = state.progress.skipped, -math.inf
-        self._began = time.monotonic() - state.seconds
+        self._reported_skipped = state.progress.skipped
+        """Number of skipped steps of which `log_step` has warned, or an earlier process."""
+        self._noted_at = -math.inf
+        """When `note` was written; by the clock of `time.monotonic`, as the next two."""
+        self._began_at = time.monotonic() - state.seconds
+        """When the run would have begun if it had not been interrupted."""
+        self._rate_since = 0.0
+        self._rate_tokens = 0
+        """Tokens since `_rate_since`, from which the speed is computed."""
         self._restart_rate()
 
     def add(self, tokens: int) -> None:
         """Add the tokens of a step."""
-        self.state.seconds = time.monotonic() - self._began
-        self._tokens += tokens
+        self.state.seconds = time.monotonic() - self._began_at
+        self._rate_tokens += tokens
 
     def is_note_due(self) -> bool:
         """Return whether `note` is a second old."""
-        return time.monotonic() - self._noted >= 1
+        return time.monotonic() - self._noted_at >= 1
 
     def write_note(self) -> None:
-        """Update `note` from the figures that have just been read."""
-        self._noted = time.monotonic()
+        """Update `note` from `state.progress`; call `state.read_figures` before."""
+        self._noted_at = time.monotonic()
         window = self.state.progress.window
         if window.tokens:
             self.note = (
@@ -62,11 +71,15 @@ class Journal:
             )
 
     def log_step(self) -> None:
-        """Log the means since the last logged step, unless all steps were skipped."""
+        """Log the means since the last logged step, unless all steps were skipped.
+
+        Warn if steps were skipped. Then start new sums. Call `state.read_figures` before.
+        """
         progress = self.state.progress
         window = progress.window
-        if skipped := progress.skipped - self._skipped:
-            self._skipped = progress.skipped
+        skipped = progress.skipped - self._reported_skipped
+        if skipped:
+            self._reported_skipped = progress.skipped
             warn(
                 f"step {progress.step:,}: {plural(skipped, 'step')} skipped, because the loss or "
                 "the gradient was not finite"
@@ -76,7 +89,7 @@ class Journal:
         nll = window.nll / window.tokens
         record = {
             "loss": nll,
-            "perplexity": math.exp(min(nll, 700.0)),
+            "perplexity": math.exp(min(nll, 700.0)),  # exp(710) is beyond the largest float
             "smoothed_loss": window.smoothed / window.tokens,
             "learning_rate": window.learning_rate,
             "gradient_norm": window.gradient_norm,
@@ -110,6 +123,7 @@ class Journal:
         self._restart_rate()
 
     def _open_board(self) -> None:
+        """Open the log for TensorBoard; raise UserError if TensorBoard is not installed."""
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
@@ -117,27 +131,39 @@ class Journal:
                 "training.tensorboard: TensorBoard is not installed; run "
                 "`pip install 'mtkit[tensorboard]'`"
             ) from None
-        folder, step = Path(self.config.run) / "tensorboard", self.state.progress.step
-        self._board = SummaryWriter(folder, purge_step=step + 1)
+        folder = Path(self.config.run) / "tensorboard"
+        # TensorBoard hides what an interrupted run has logged from this step on.
+        self._board = SummaryWriter(folder, purge_step=self.state.progress.step + 1)
 
     def close(self) -> None:
+        """Close the log for TensorBoard, if any."""
         if self._board is not None:
             self._board.close()
 
     def _write(self, kind: str, values: dict[str, Any]) -> None:
+        """Write a record of this kind, in the main process: "train" or "valid"."""
         if self._metrics is None:
             return
         progress = self.state.progress
         record = {"kind": kind, "step": progress.step, "epoch": progress.position.epoch} | values
-        if scored := {name: it for name, it in self.signatures.items() if name in values}:
-            record["signatures"] = scored
-        self._metrics.write(record | {"seconds": round(self.state.seconds, 2)})
+        signatures: dict[str, str] = {}
+        for name, signature in self.signatures.items():
+            if name in values:
+                signatures[name] = signature
+        if signatures:
+            record["signatures"] = signatures
+        record["seconds"] = round(self.state.seconds, 2)
+        self._metrics.write(record)
         if self._board is not None:
             for name, value in values.items():
                 self._board.add_scalar(f"{kind}/{name}", value, progress.step)
 
     def _restart_rate(self) -> None:
-        self._since, self._tokens = time.monotonic(), 0
+        """Measure the speed from now on, so that validations do not count."""
+        self._rate_since = time.monotonic()
+        self._rate_tokens = 0
 
     def _rate(self) -> float:
-        return self._tokens / max(1e-9, time.monotonic() - self._since)
+        """Return the target tokens per second."""
+        seconds = time.monotonic() - self._rate_since
+        return self._rate_tokens / max(1e-9, seconds)  # a coarse clock may show 0

@@ -7,15 +7,20 @@ The loss of a token is -log p(y), smoothed by ε towards the uniform distributio
          = log Σ exp(z) - (1 - ε) · z(y) - ε · mean(z),
     d loss / dz = p - (1 - ε) · onehot(y) - ε / V.
 
-The logits of all target tokens (4,096 × 8,000 floats) would be by far the largest tensor of a
-training step, and reading and writing them its slowest part. Here only the logits of one chunk of
-tokens exist at a time; on a CPU the softmax works on pieces of a chunk that fit into the cache. The
+The logits of all target tokens would be by far the largest tensor of a large training step, and
+reading and writing them its slowest part. Here only the logits of one chunk of CHUNK_TOKENS tokens
+exist at a time; on a CPU the softmax works on pieces of a chunk that fit into the cache. The
 forward pass also computes the gradients, from the softmax it has just computed. With z = h · W^T,
 
     d loss / dh = d loss / dz · W,        d loss / dW = Σ over tokens of (d loss / dz)^T · h.
 
 The term - ε / V is the same for every token and symbol. It is not added to dz but to both products,
-which saves reading and writing dz once more.
+which saves reading and writing dz once more:
+
+    - ε / V · Σ over v of W(v) = - ε · mean(W)            is added to d loss / dh of each token,
+    - ε / V · Σ over tokens of h                          is added to d loss / dW of each symbol.
+
+Shapes: R target tokens with padding, C tokens of a chunk, D the model size, V symbols.
 """
 
 from __future__ import annotations
@@ -59,13 +64,15 @@ def projected_loss(
 ) -> Loss:
     """Return the cross-entropy of the logits hidden · weight^T with `target`, ignoring padding.
 
-    Matrix products use the data type of an enclosing autocast; softmax and sums use float32 (or
-    float64).
+    Matrix products use the data type of an enclosing autocast; softmax and sums use float32, or
+    float64 if `hidden` is in float64.
     """
-    device, compute = hidden.device.type, hidden.dtype
+    device = hidden.device.type
+    product_dtype = hidden.dtype
     if torch.is_autocast_enabled(device):
-        compute = torch.get_autocast_dtype(device)
-    return Loss(*_ProjectedLoss.apply(hidden, weight, target, smoothing, compute))  # type: ignore[no-untyped-call]
+        product_dtype = torch.get_autocast_dtype(device)
+    smoothed, nll = _ProjectedLoss.apply(hidden, weight, target, smoothing, product_dtype)  # type: ignore[no-untyped-call]
+    return Loss(smoothed, nll)
 
 
 class _ProjectedLoss(torch.autograd.Function):
@@ -78,41 +85,58 @@ class _ProjectedLoss(torch.autograd.Function):
         weight: Float[Tensor, "V D"],
         target: Int[Tensor, " R"],
         smoothing: float,
-        compute: torch.dtype,
+        product_dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        ctx.set_materialize_grads(False)
-        needs_gradients = any(ctx.needs_input_grad)
+        ctx.set_materialize_grads(False)  # the gradient of an output that nobody uses is None
+        symbols = len(weight)
         exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         with torch.autocast(hidden.device.type, enabled=False):
-            real = (target != PAD).unsqueeze(1)  # (R, 1)
+            is_real = (target != PAD).unsqueeze(1)  # (R, 1)
             # Zero the hidden states of padding, so that they add nothing to the gradient of W.
-            hidden = torch.where(real, hidden, 0)
-            total, mean = hidden.to(exact).sum(dim=0), weight.to(exact).mean(dim=0)  # (D,)
-            grad_hidden = torch.empty(hidden.shape, dtype=exact, device=hidden.device)
-            grad_weight = (total * (-smoothing / len(weight))).repeat(
-                len(weight) * needs_gradients, 1
-            )
+            hidden = torch.where(is_real, hidden, 0)
+            hidden_sum = hidden.to(exact).sum(dim=0)  # (D,)
+            mean_weight = weight.to(exact).mean(dim=0)  # (D,)
+            gradients = None
+            if any(ctx.needs_input_grad):
+                # d loss / dW starts with the term - ε / V of dz, the same for every symbol.
+                gradients = _Gradients(
+                    hidden=torch.empty(hidden.shape, dtype=exact, device=hidden.device),
+                    weight=(hidden_sum * (-smoothing / symbols)).repeat(symbols, 1),
+                )
             terms = _loss_terms(
-                hidden.to(compute),
-                weight.to(compute),
+                hidden.to(product_dtype),
+                weight.to(product_dtype),
                 target.unsqueeze(1),
                 smoothing,
-                (grad_hidden, grad_weight) if needs_gradients else None,
-            )
-            log_sum, gold_logit = torch.where(real, terms, 0).sum(dim=0)
-            nll, uniform = log_sum - gold_logit, log_sum - total @ mean
-        if needs_gradients:
-            grad_hidden = torch.where(real, grad_hidden.sub_(smoothing * mean), 0)
-            ctx.save_for_backward(grad_hidden, grad_weight)
+                gradients,
+            )  # (R, 2)
+            log_sums, gold_logits = torch.where(is_real, terms, 0).sum(dim=0)  # over all tokens
+            mean_logits = hidden_sum @ mean_weight  # Σ over tokens of mean(z)
+            nll = log_sums - gold_logits
+            uniform_nll = log_sums - mean_logits  # Σ over tokens of the mean over v of -log p(v)
+        if gradients is not None:
+            # d loss / dh ends with the term - ε / V of dz.
+            grad_hidden = gradients.hidden.sub_(smoothing * mean_weight)
+            grad_hidden = torch.where(is_real, grad_hidden, 0)
+            ctx.save_for_backward(grad_hidden, gradients.weight)
         ctx.mark_non_differentiable(nll)
-        return (1 - smoothing) * nll + smoothing * uniform, nll
+        return (1 - smoothing) * nll + smoothing * uniform_nll, nll
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        if grads[0] is None:
+        grad_loss = grads[0]
+        if grad_loss is None:
             return None, None, None, None, None
         grad_hidden, grad_weight = ctx.saved_tensors
-        return grad_hidden * grads[0], grad_weight * grads[0], None, None, None
+        return grad_hidden * grad_loss, grad_weight * grad_loss, None, None, None
+
+
+@dataclass(frozen=True)
+class _Gradients:
+    """Gradients of the summed loss, in the type of sums."""
+
+    hidden: Float[Tensor, "R D"]
+    weight: Float[Tensor, "V D"]
 
 
 def _loss_terms(
@@ -120,50 +144,61 @@ def _loss_terms(
     weight: Float[Tensor, "V D"],
     gold: Int[Tensor, "R 1"],
     smoothing: float,
-    gradients: tuple[Float[Tensor, "R D"], Float[Tensor, "V D"]] | None,
+    gradients: _Gradients | None,
 ) -> Float[Tensor, "R 2"]:
     """Return log Σ exp(logits) and the gold logit of each row.
 
-    Write the first of `gradients` and add to the second, both without the term - ε / V of dz.
+    If `gradients` are given, write those of `hidden` and add to those of `weight`, both without the
+    term - ε / V of dz.
     """
     exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     rows = CHUNK_TOKENS.get(hidden.device.type, 1024)
-    terms = [hidden.new_empty((0, 2), dtype=exact)]
+    terms = [hidden.new_empty((0, 2), dtype=exact)]  # so that `cat` has a tensor if R is 0
     is_fused = runs_triton(hidden.device) and exact == torch.float32 and len(weight) <= MAX_FUSED
+    # All chunks use the same memory.
     buffer = weight.new_empty(min(rows, len(gold)), len(weight))
     for start in range(0, len(gold), rows):
         chunk = slice(start, start + rows)
-        logits = torch.mm(hidden[chunk], weight.T, out=buffer[: len(gold[chunk])])  # (C, V)
+        chunk_hidden = hidden[chunk]
+        chunk_gold = gold[chunk]
+        logits = torch.mm(chunk_hidden, weight.T, out=buffer[: len(chunk_gold)])  # (C, V)
         if is_fused:
-            terms.append(_fused_softmax(logits, gold[chunk], smoothing))
+            terms.append(_fused_softmax(logits, chunk_gold, smoothing))
         else:
-            terms += _softmax_by_pieces(logits, gold[chunk], smoothing, exact)
-        if gradients is not None:  # the buffer now holds d loss / dz without its term - ε / V
-            gradients[0][chunk] = logits @ weight
-            gradients[1].add_(logits.T @ hidden[chunk])
+            terms += _softmax_by_pieces(logits, chunk_gold, smoothing, exact)
+        if gradients is not None:
+            # The softmax has turned the logits into d loss / dz, without its term - ε / V.
+            grad_logits = logits
+            gradients.hidden[chunk] = grad_logits @ weight
+            gradients.weight.add_(grad_logits.T @ chunk_hidden)
     return torch.cat(terms)
 
 
-def _fused_softmax(logits: Tensor, gold: Tensor, smoothing: float) -> Float[Tensor, "R 2"]:
+def _fused_softmax(logits: Tensor, gold: Tensor, smoothing: float) -> Float[Tensor, "C 2"]:
+    """Do what kernels.subtract_targets does, on a GPU."""
     from mtkit.models.fast.kernels import subtract_targets  # a machine without a GPU has no Triton
 
     return subtract_targets(logits, gold, smoothing)
 
 
 def _softmax_by_pieces(
-    logits: Float[Tensor, "R V"], gold: Int[Tensor, "R 1"], smoothing: float, exact: torch.dtype
+    logits: Float[Tensor, "C V"], gold: Int[Tensor, "C 1"], smoothing: float, exact: torch.dtype
 ) -> Iterator[Float[Tensor, "P 2"]]:
-    """Do what kernels.subtract_targets does, on any device."""
+    """Do what kernels.subtract_targets does, on any device; yield the terms of P tokens at a time.
+
+    The logits are changed in place, as far as the iterator has come.
+    """
     rows = PIECE_TOKENS if logits.device.type == "cpu" else len(logits)
-    for part, part_gold in zip(logits.split(rows), gold.split(rows), strict=True):
-        values = part.to(exact)  # the same tensor if the products are in float32
-        gold_logit, top = values.gather(-1, part_gold), values.amax(dim=-1, keepdim=True)
-        probs = torch.softmax(values, dim=-1, out=values)
-        # For the most probable symbol: log Σ = z - log p
-        log_sum = top - probs.amax(dim=-1, keepdim=True).log()
+    for piece, piece_gold in zip(logits.split(rows), gold.split(rows), strict=True):
+        values = piece.to(exact)  # the same tensor if the products are in float32
+        gold_logit = values.gather(-1, piece_gold)  # (P, 1)
+        largest = values.amax(dim=-1, keepdim=True)  # (P, 1)
+        probs = torch.softmax(values, dim=-1, out=values)  # (P, V)
+        # p = exp(z) / Σ, so log Σ = z - log p. The most probable symbol has the smallest error.
+        log_sum = largest - probs.amax(dim=-1, keepdim=True).log()  # (P, 1)
         yield torch.cat([log_sum, gold_logit], dim=1)
-        values.scatter_(-1, part_gold, smoothing - 1, reduce="add")
-        part.copy_(values)
+        values.scatter_(-1, piece_gold, smoothing - 1, reduce="add")
+        piece.copy_(values)
 
 
 class TrainingLoss(nn.Module):
@@ -175,6 +210,7 @@ class TrainingLoss(nn.Module):
         self.smoothing = smoothing
 
     def forward(self, batch: Batch) -> Loss:
+        """Return the loss of a batch, summed over its target tokens."""
         hidden = self.model.read(
             batch.source, batch.source_layout, batch.target_input, batch.target_layout
         )

@@ -14,13 +14,17 @@ from mtkit.artifacts.runs import METRICS_FILE
 from mtkit.artifacts.storage import write_text
 from mtkit.corpus.files import READ_BYTES, split_lines
 
-SHOWN_SCORES = {"loss": ("loss", ".3f"), "perplexity": ("perplexity", ".4g")}
-SHOWN_SCORES |= {"bleu": ("BLEU", ".2f"), "chrf": ("chrF2", ".2f")}
+SHOWN_SCORES = {
+    "loss": ("loss", ".3f"),
+    "perplexity": ("perplexity", ".4g"),
+    "bleu": ("BLEU", ".2f"),
+    "chrf": ("chrF2", ".2f"),
+}
 """Name and format, for people, of each field of a validation."""
 
 
 class MetricsLog:
-    """A JSON object per line, each with its "step".
+    """`metrics.jsonl` of a run: a JSON object per line, each with its "step".
 
     A record is on the disk when `write` returns, so a power loss loses no record.
     """
@@ -29,6 +33,7 @@ class MetricsLog:
         self.path = run / METRICS_FILE
 
     def write(self, record: Mapping[str, Any]) -> None:
+        """Append a record; floats that are NaN or infinite become null."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(_line_of(record))
@@ -36,13 +41,16 @@ class MetricsLog:
             os.fsync(file.fileno())
 
     def read(self) -> list[dict[str, Any]]:
-        """Return all records; partial lines, and lines over 1 MiB, are ignored."""
+        """Return all records: lines that are JSON objects with a whole number as "step".
+
+        Other lines are ignored: a killed process may have left half a line.
+        """
         if not self.path.is_file():  # a pipe would keep its reader waiting
             return []
         records: list[dict[str, Any]] = []
         with self.path.open("rb") as file:
-            blocks = iter(partial(file.read, READ_BYTES), b"")
-            for line in split_lines(blocks):
+            blocks = iter(partial(file.read, READ_BYTES), b"")  # until the end of the file
+            for line in split_lines(blocks):  # cuts lines after 1 MiB, so they are no JSON
                 record = _record(line.decode(errors="replace"))
                 if record is not None:
                     records.append(record)
@@ -59,23 +67,37 @@ def points_of(
     records: Iterable[Mapping[str, Any]], kind: str, y: str, x: str = "step"
 ) -> list[tuple[float, float]]:
     """Return (x, y) of each record of a kind ("train" or "valid") in which both are finite."""
-    pairs = ((record.get(x), record.get(y)) for record in records if record.get("kind") == kind)
-    return sorted((float(a), float(b)) for a, b in pairs if _is_number(a) and _is_number(b))
+    points: list[tuple[float, float]] = []
+    for record in records:
+        if record.get("kind") != kind:
+            continue
+        x_value = record.get(x)
+        y_value = record.get(y)
+        if _is_finite_number(x_value) and _is_finite_number(y_value):
+            points.append((float(x_value), float(y_value)))
+    return sorted(points)
 
 
-def _is_number(value: Any) -> TypeGuard[float]:
+def _is_finite_number(value: Any) -> TypeGuard[float]:
+    """Return whether a value from JSON is a number, and neither NaN nor infinite."""
+    # By type, because True and False are instances of int.
     return type(value) in (int, float) and math.isfinite(value)
 
 
 def _line_of(record: Mapping[str, Any]) -> str:
-    """Return a line of JSON; NaN and infinities become null."""
-    kept = {k: None if isinstance(v, float) and not _is_number(v) else v for k, v in record.items()}
-    return json.dumps(kept, ensure_ascii=False, allow_nan=False) + "\n"
+    """Return a line of JSON; floats of the record that are NaN or infinite become null."""
+    finite: dict[str, Any] = {}
+    for name, value in record.items():
+        is_null = isinstance(value, float) and not math.isfinite(value)
+        finite[name] = None if is_null else value
+    return json.dumps(finite, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _record(line: str) -> dict[str, Any] | None:
+    """Return the record of a line; None if the line is not a JSON object with a step."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None
+    is_record = isinstance(record, dict) and isinstance(record.get("step"), int)
+    return record if is_record else None

@@ -22,6 +22,9 @@ from mtkit.models.encoder_decoder import EncoderDecoder
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Coefficients of the polynomial that `orthogonalize` iterates; they maximise its slope at 0."""
 ITERATIONS = 5
+"""Number of iterations: singular values from 0.01 to 1 end between 0.68 and 1.14."""
+UPDATE_SCALE = 0.2
+"""Root mean square of the updates of Adam, which those of Muon get, too (Liu et al. 2025)."""
 
 
 def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
@@ -30,7 +33,7 @@ def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.O
     The rate is a tensor on the model's device. Muon is only for the matrices of layers, not for
     embeddings or the output.
     """
-    optimizer = _build(model, settings)
+    optimizer = _build_with_rate_0(model, settings)
     # CUDA's kernels read the rate as float32; on a CPU it is float64, as in Python.
     dtype = torch.float64 if model.device.type == "cpu" else torch.float32
     for group in optimizer.param_groups:
@@ -38,16 +41,14 @@ def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.O
     return optimizer
 
 
-def _build(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
-    adam = _adam(settings, model.device) if isinstance(settings, Adam | Muon) else {}
+def _build_with_rate_0(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
+    """Return the optimizer with the learning rate 0, in torch's default type."""
     match settings:
         case Muon():
-            layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.RNNBase)]
-            weights = [p for m in layers for p in m.parameters(recurse=False) if p.dim() == 2]
-            matrices = [weight for weight in weights if weight is not model.output_weight]
-            matrix_ids = set(map(id, matrices))
+            matrices = _layer_matrices(model)
+            matrix_ids = {id(matrix) for matrix in matrices}
             others = [p for p in model.parameters() if id(p) not in matrix_ids]
-            return MuonAndAdam(matrices, others, settings, adam)
+            return MuonAndAdam(matrices, others, settings, _adam_arguments(settings, model.device))
         case Sgd(momentum=momentum, weight_decay=decay):
             sgd = torch.optim.SGD(model.parameters(), 0.0, momentum, weight_decay=decay, fused=True)
             if momentum:  # a skipped first step would leave the buffers undefined
@@ -55,31 +56,53 @@ def _build(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
                     sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
             return sgd
         case Adam(kind="adam"):
-            return torch.optim.Adam(model.parameters(), **adam, fused=True)
+            arguments = _adam_arguments(settings, model.device)
+            return torch.optim.Adam(model.parameters(), **arguments)
         case Adam():
-            return torch.optim.AdamW(model.parameters(), **adam, fused=True)
+            arguments = _adam_arguments(settings, model.device)
+            return torch.optim.AdamW(model.parameters(), **arguments)
 
 
-def _adam(settings: Adam | Muon, device: torch.device) -> dict[str, Any]:
-    shared = settings.model_dump(include={"eps", "weight_decay"})
-    betas = settings.beta1, settings.beta2
-    return shared | {"lr": 0.0, "betas": betas, "capturable": device.type == "cuda"}
+def _layer_matrices(model: EncoderDecoder) -> list[nn.Parameter]:
+    """Return the weights of linear layers and LSTMs, without those of the output."""
+    matrices: list[nn.Parameter] = []
+    for module in model.modules():
+        if not isinstance(module, nn.Linear | nn.RNNBase):
+            continue
+        for parameter in module.parameters(recurse=False):
+            if parameter.dim() == 2 and parameter is not model.output_weight:  # no biases
+                matrices.append(parameter)
+    return matrices
 
 
-def step_where(healthy: Bool[Tensor, ""], optimizer: torch.optim.Optimizer) -> None:
-    """Make a step if `healthy`, a value on the device, is true; else change nothing."""
+def _adam_arguments(settings: Adam | Muon, device: torch.device) -> dict[str, Any]:
+    """Return the arguments of torch's Adam and AdamW; `build_optimizer` sets another rate."""
+    return {
+        "lr": 0.0,
+        "betas": (settings.beta1, settings.beta2),
+        "eps": settings.eps,
+        "weight_decay": settings.weight_decay,
+        "capturable": device.type == "cuda",  # counts steps on the GPU, for CUDA graphs
+        "fused": True,  # one kernel for all parameters, which `step_where` can switch off
+    }
+
+
+def step_where(is_healthy: Bool[Tensor, ""], optimizer: torch.optim.Optimizer) -> None:
+    """Make a step if `is_healthy`, a value on the device, is true; else change nothing."""
     if isinstance(optimizer, MuonAndAdam):
-        optimizer.healthy = healthy
-    else:  # fused kernels do nothing if `found_inf` is 1
-        vars(optimizer).update(grad_scale=None, found_inf=1 - healthy.float())
+        optimizer.is_healthy = is_healthy
+    else:
+        # Attributes that torch's GradScaler sets, too: fused kernels do nothing if `found_inf` is
+        # 1. So the CPU need not wait for the value.
+        vars(optimizer).update(grad_scale=None, found_inf=1 - is_healthy.float())
     optimizer.step()
 
 
 class MuonAndAdam(torch.optim.Optimizer):
     """Muon for `matrices`, AdamW for `others`, with one state for both."""
 
-    healthy: Bool[Tensor, ""]
-    """Whether the gradients are finite; if not, a step changes nothing."""
+    is_healthy: Bool[Tensor, ""]
+    """Whether the gradients are finite; if not, a step changes nothing. `step_where` sets it."""
 
     def __init__(
         self,
@@ -88,56 +111,71 @@ class MuonAndAdam(torch.optim.Optimizer):
         settings: Muon,
         adam: Mapping[str, Any],
     ) -> None:
-        self._adam = torch.optim.AdamW(others, **adam, fused=True)
-        muon = {"params": matrices, "lr": 0.0}
-        muon |= settings.model_dump(include={"momentum", "weight_decay"})
-        super().__init__([muon, *self._adam.param_groups], {})
+        self._adam = torch.optim.AdamW(others, **adam)
+        muon_group = {
+            "params": matrices,
+            "lr": 0.0,
+            "momentum": settings.momentum,
+            "weight_decay": settings.weight_decay,
+        }
+        super().__init__([muon_group, *self._adam.param_groups], {})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update all parameters."""
-        self._adam.state, self._adam.param_groups = self.state, self.param_groups[1:]
-        step_where(self.healthy, self._adam)
+        # Each time, because loading a checkpoint replaces state and groups.
+        self._adam.state = self.state
+        self._adam.param_groups = self.param_groups[1:]
+        step_where(self.is_healthy, self._adam)
         group = self.param_groups[0]
-        rate = group["lr"] * self.healthy
-        shapes = defaultdict(list)
+        rate = group["lr"] * self.is_healthy  # 0 if the step is skipped
+        matrices_by_shape = defaultdict(list)
         for matrix in group["params"]:
             if matrix.grad is not None:
-                shapes[matrix.shape].append(matrix)
-        for (rows, columns), matrices in shapes.items():
-            update = orthogonalize(self._momentum(matrices, group["momentum"]))
+                matrices_by_shape[matrix.shape].append(matrix)
+        for (rows, columns), matrices in matrices_by_shape.items():
+            momentum = self._update_momentum(matrices, group["momentum"])  # (M, R, C)
+            update = orthogonalize(momentum).to(matrices[0].dtype)
             torch._foreach_mul_(matrices, 1 - rate * group["weight_decay"])
-            steps = update.to(matrices[0].dtype) * (rate * -0.2 * max(rows, columns) ** 0.5)
-            torch._foreach_add_(matrices, steps.unbind())
+            # An orthogonal matrix has the root mean square 1 / √max(R, C).
+            factor = rate * -UPDATE_SCALE * max(rows, columns) ** 0.5
+            torch._foreach_add_(matrices, (update * factor).unbind())
 
-    def _momentum(self, matrices: list[nn.Parameter], decay: float) -> Float[Tensor, "M R C"]:
-        """Return Nesterov's momentum: the running mean, moved once more towards the gradients.
+    def _update_momentum(
+        self, matrices: list[nn.Parameter], decay: float
+    ) -> Float[Tensor, "M R C"]:
+        """Update the running mean of the gradients of M matrices; return Nesterov's momentum.
 
-        If the gradients are not finite, the mean takes their place, so it stays unchanged.
+        Nesterov's momentum is the mean, moved once more towards the gradients. If the gradients are
+        not finite, the mean takes their place, so the mean stays unchanged.
         """
+        means: list[Tensor] = []
+        gradients: list[Tensor] = []
         for matrix in matrices:
-            if "momentum_buffer" not in self.state[matrix]:
-                self.state[matrix]["momentum_buffer"] = torch.zeros_like(matrix)
-        averages = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
-        gradients = [
-            torch.where(self.healthy, cast(Tensor, matrix.grad), average)
-            for matrix, average in zip(matrices, averages, strict=True)
-        ]
-        torch._foreach_lerp_(averages, gradients, 1 - decay)
-        return torch.stack(torch._foreach_lerp(gradients, averages, decay))
+            state = self.state[matrix]
+            if "momentum_buffer" not in state:
+                state["momentum_buffer"] = torch.zeros_like(matrix)
+            mean = state["momentum_buffer"]
+            means.append(mean)
+            gradients.append(torch.where(self.is_healthy, cast(Tensor, matrix.grad), mean))
+        torch._foreach_lerp_(means, gradients, 1 - decay)
+        return torch.stack(torch._foreach_lerp(gradients, means, decay))
 
 
 def orthogonalize(matrices: Float[Tensor, "M R C"]) -> Float[Tensor, "M R C"]:
     """Return each matrix with its singular values moved close to 1, except very small ones.
 
-    This is the Newton-Schulz iteration with a fifth-degree polynomial of Jordan et al. 2024. It
-    runs in the precision of an enclosing autocast; bfloat16 is enough, but slow if emulated.
+    This is the Newton-Schulz iteration with a fifth-degree polynomial of Jordan et al. 2024:
+    X ← a X + b (X Xᵀ) X + c (X Xᵀ)² X. It runs in the precision of an enclosing autocast; bfloat16
+    is enough, but slow if emulated.
     """
     if matrices.shape[1] > matrices.shape[2]:
-        return orthogonalize(matrices.mT).mT
+        return orthogonalize(matrices.mT).mT  # so that X Xᵀ is the smaller of the two products
     a, b, c = COEFFICIENTS
+    # Divided by its norm, a matrix has no singular value above 1, so the iteration converges.
     x = torch.nn.functional.normalize(matrices.flatten(1)).view(matrices.shape)
     for _ in range(ITERATIONS):
-        gram = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        gram = x @ x.mT  # (M, R, R)
+        polynomial = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)  # b gram + c gram²
+        x = torch.baddbmm(x, polynomial, x, beta=a)  # a x + polynomial x
     return x

@@ -48,7 +48,10 @@ class ProcessGroup:
         return self.rank == 0
 
     def parts(self, accumulate: int) -> int:
-        """Return into how many parts to split a batch, so that all processes get equally many."""
+        """Return into how many parts to split a batch, so that all processes get equally many.
+
+        It is the smallest number for which accumulate · parts is a multiple of the processes.
+        """
         return self.size // math.gcd(accumulate, self.size)
 
     def sum_gradients(self, flat: Tensor) -> None:
@@ -67,15 +70,16 @@ class ProcessGroup:
     def gather(self, value: Any) -> list[Any]:
         """Return the values of all processes in the order of their ranks.
 
-        `value` is JSON, so that nothing is unpickled that another program could send.
+        `value` can be written as JSON, so that nothing is unpickled that another program could
+        send.
         """
         return [value]
 
     @contextmanager
     def fail_together(self) -> Iterator[None]:
-        """Raise in all processes if the block raises in one of them; all end the block together.
+        """Raise in all processes if the block raises in one process; all end the block together.
 
-        The block must not wait for other processes.
+        The block must not wait for other processes, because one that raises would not come.
 
         Raises:
             LostProcess: the block has raised in another process.
@@ -84,9 +88,10 @@ class ProcessGroup:
             yield
         except Exception as error:
             name = "" if isinstance(error, MtkitError) else f"{type(error).__name__}: "
-            self.gather(f"{name}{error}")
+            self.gather(f"{name}{error}")  # tells the others, which are at the `gather` below
             raise
-        for rank, message in enumerate(self.gather(None)):
+        messages = self.gather(None)  # None: this process has not failed
+        for rank, message in enumerate(messages):
             if message is not None:
                 raise LostProcess(f"process {rank} failed: {message}")
 
@@ -120,12 +125,19 @@ class TorchProcessGroup(ProcessGroup):
         return int(largest)
 
     def gather(self, value: Any) -> list[Any]:
-        data = json.dumps(value).encode()
-        padded = data.ljust(self.max(len(data)))  # JSON may end with spaces
-        ours = torch.from_numpy(np.frombuffer(padded, np.uint8).copy()).to(self.device)
-        parts = [torch.empty_like(ours) for _ in range(self.size)]
-        dist.all_gather(parts, ours)
-        return [json.loads(part.cpu().numpy().tobytes()) for part in parts]
+        text = json.dumps(value).encode()
+        # `all_gather` wants the same number of bytes from all. JSON may end with spaces.
+        longest = self.max(len(text))
+        padded = text.ljust(longest)
+        values = np.frombuffer(padded, np.uint8).copy()  # a copy, because bytes are read-only
+        sent = torch.from_numpy(values).to(self.device)
+        received = [torch.empty_like(sent) for _ in range(self.size)]
+        dist.all_gather(received, sent)
+        gathered: list[Any] = []
+        for tensor in received:
+            text = tensor.cpu().numpy().tobytes()
+            gathered.append(json.loads(text))
+        return gathered
 
     def barrier(self) -> None:
         dist.barrier()
@@ -139,7 +151,8 @@ def connect_processes(device: torch.device) -> Iterator[ProcessGroup]:
         UserError: not all processes have started, or they cannot reach each other.
         LostProcess: another process has ended early.
     """
-    rank, size = launcher_variable("RANK"), launcher_variable("WORLD_SIZE")
+    rank = launcher_variable("RANK")
+    size = launcher_variable("WORLD_SIZE")
     if size == 1:
         yield SINGLE_PROCESS
         return
@@ -152,41 +165,44 @@ def connect_processes(device: torch.device) -> Iterator[ProcessGroup]:
         store = _join(rank, size)
         dist.init_process_group(backend, timeout=TIMEOUT, store=store, rank=rank, world_size=size)
     except (RuntimeError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0]  # some of torch's errors have many lines
         raise UserError(f"the processes cannot reach each other ({reason})") from error
-    if rank > 0:
+    if rank > 0:  # only the main process prints
         report.set_quiet(True)
         report.set_follower(True)
     try:
         yield TorchProcessGroup(device)
-    except RuntimeError as error:  # torch raises errors of many kinds when communication fails
+    except RuntimeError as error:
+        # When communication fails, torch raises a DistError, or a plain RuntimeError of gloo.
         if not isinstance(error, dist.DistError) and "gloo" not in str(error):
             raise
         raise LostProcess("a process was lost: run the same command again to resume") from error
     # A process fails if another closes its connections too early. So all processes confirm first
-    # that they are done. A failing process keeps its connections until it exits: it reports its own
-    # error before the others report that it is lost.
+    # that they are done. A failing process does not come here, and keeps its connections until it
+    # exits: it reports its own error before the others report that it is lost.
     store.set(f"mtkit/done/{rank}", "")
     store.wait([f"mtkit/done/{other}" for other in range(size)])
     dist.destroy_process_group()
 
 
 def _join(rank: int, size: int) -> Store:
-    """Return the store through which the processes connect, when all have joined.
+    """Return the store, a table that all processes share, once all processes have joined.
 
     Raises:
         UserError: some have not joined in time.
     """
-    # With the true size, torch would wait for all processes, but not say which are missing.
-    meeting = next(rendezvous("env://", rank=rank, world_size=1, timeout=JOIN_TIMEOUT))
-    store: Store = meeting[0]
+    # With the true size, torch would wait for all processes, but not say which are missing. It
+    # reads the address of rank 0 from the environment ("env://").
+    meetings = rendezvous("env://", rank=rank, world_size=1, timeout=JOIN_TIMEOUT)
+    store: Store = next(meetings)[0]
     keys = [f"mtkit/joined/{other}" for other in range(size)]
     store.set(keys[rank], "")
     try:
         store.wait(keys, JOIN_TIMEOUT)
     except dist.DistStoreError:
         missing = [str(other) for other, key in enumerate(keys) if not store.check([key])]
-        store.delete_key(keys[rank])  # or a late process would wait ten minutes for this one
+        # Otherwise a late process would find this key, and wait TIMEOUT for this process.
+        store.delete_key(keys[rank])
         raise UserError(
             f"{len(missing)} of {plural(size, 'process')} did not start within "
             f"{JOIN_TIMEOUT.seconds} seconds (rank {', '.join(missing)}); look for their own "

@@ -56,24 +56,29 @@ class Validation:
         A value that is not finite is worse than any other.
         """
         value = float(getattr(self, self.suitable(criterion)))
-        signed = value if criterion == "loss" else -value
-        loss, worth = (it if math.isfinite(it) else math.inf for it in (self.loss, signed))
-        return worth, loss
+        badness = (
+            value if criterion == "loss" else -value
+        )  # of BLEU, chrF and steps, more is better
+        if not math.isfinite(badness):
+            badness = math.inf
+        loss = self.loss if math.isfinite(self.loss) else math.inf
+        return badness, loss
 
 
 def rank(validations: Sequence[Validation], criterion: Criterion) -> list[Validation]:
-    """Return the validations, best first; of equal ones, the earlier first."""
+    """Return the validations, best first; of equal validations, the earlier first."""
     return sorted(validations, key=lambda validation: validation.key(criterion))
 
 
 def is_stalled(
     validations: Sequence[Validation], criterion: Criterion, patience: int | None
 ) -> bool:
-    """Return whether the last `patience` validations brought no new best."""
+    """Return whether the last `patience` validations brought no new best; never if it is None."""
     if patience is None or not validations:
         return False
     best = rank(validations, criterion)[0]
-    return len(validations) - 1 - validations.index(best) >= patience
+    later = len(validations) - 1 - validations.index(best)
+    return later >= patience
 
 
 @dataclass
@@ -82,6 +87,7 @@ class TrainingProgress:
 
     precision: Precision = "float32"
     step: int = 0
+    """Number of steps that are done."""
     position: Position = field(default_factory=Position)
     skipped: int = 0
     """Number of steps skipped because the loss or the gradient was not finite."""
@@ -108,6 +114,7 @@ class TrainState:
     figures: Figures
     """Sums, norm and counts of skipped steps, on the device; `read_figures` copies them."""
     graphs: Graphs | None
+    """CUDA graphs of the parts of a step; None if there is no GPU."""
     seconds: float = 0.0
     """Duration of the run so far, without interruptions."""
 
@@ -117,8 +124,10 @@ class TrainState:
         return torch.autocast(device, TORCH_DTYPES[precision], precision != "float32")
 
     def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
-        """Return function(inputs); on a GPU with graphs, compute it by a CUDA graph."""
-        return function(inputs) if self.graphs is None else self.graphs.call(name, function, inputs)
+        """Return function(inputs); on a GPU, compute it by a CUDA graph, see `Graphs.call`."""
+        if self.graphs is None:
+            return function(inputs)
+        return self.graphs.call(name, function, inputs)
 
     def restart_graphs(self) -> None:
         """Discard all graphs, because weights or optimizer state have moved in memory."""
@@ -133,11 +142,12 @@ class TrainState:
             self.graphs.pace()
 
     def read_figures(self) -> None:
-        """Wait for the device, and copy `figures` to `progress`, all of them at once.
+        """Wait for the device, and copy all `figures` to `progress` by one transfer.
 
-        Only the training loop calls this: else a step would wait for the device.
+        Only the training loop calls this, because a step must not wait for the device.
         """
         progress = self.progress
+        # In the order of `Figures`.
         smoothed, nll, tokens, norm, skipped, in_a_row, most = self.figures.values.tolist()
         progress.window = LogWindow(
             smoothed=smoothed,
@@ -152,7 +162,9 @@ class TrainState:
 
     def write_figures(self) -> None:
         """Copy the numbers of a changed `progress` to `figures`, on the device."""
-        progress, window, figures = self.progress, self.progress.window, self.figures
+        progress = self.progress
+        window = progress.window
+        figures = self.figures
         figures.smoothed.fill_(window.smoothed)
         figures.nll.fill_(window.nll)
         figures.tokens.fill_(window.tokens)

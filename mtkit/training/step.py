@@ -60,9 +60,9 @@ def train_step(
         state.gradients.clear()
         if not is_out_of_memory(error):
             raise
-        reason = f"out of memory at step {state.progress.step + 1:,}; lower batching.max_tokens"
+        message = f"out of memory at step {state.progress.step + 1:,}; lower batching.max_tokens"
         # The frames of a traceback would keep the memory of this attempt.
-        raise BatchTooLargeError(reason) from error.with_traceback(None)
+        raise BatchTooLargeError(message) from error.with_traceback(None)
     for parameters in state.optimizer.param_groups:
         parameters["lr"].fill_(rate)
     state.call("update", partial(_update, state, clip_norm), sums)
@@ -76,14 +76,18 @@ def accumulate_gradients(
 
     Return the losses, summed over all processes, and `tokens`.
     """
+    step = state.progress.step + 1
     sums = StepSums.zeros(tokens, like=state.figures.values)
-    share = (1 / sums.tokens).float()
+    factor = (1 / sums.tokens).float()
     for index, batch in enumerate(batches):
-        # The dropout seed depends on the number of the micro-batch, counted over all processes: it
-        # is the same in a resumed run, and in 2 processes as in 1 that accumulates 2 batches.
-        torch.manual_seed(seed_of(seed, state.progress.step + 1, group.rank + index * group.size))
-        inputs = batch.to(state.model.device), share
-        sums.losses.add_(state.call("gradients", partial(_add_gradients, state), inputs))
+        # The dropout seed depends on the number of the micro-batch, counted over all processes. So
+        # it is the same in a resumed run, and 2 processes have the seeds of 1 process that
+        # accumulates 2 batches.
+        micro_batch = group.rank + index * group.size
+        torch.manual_seed(seed_of(seed, step, micro_batch))
+        inputs = (batch.to(state.model.device), factor)
+        losses = state.call("gradients", partial(_add_gradients, state), inputs)
+        sums.losses.add_(losses)  # now, because a CUDA graph will overwrite `losses`
     group.sum_gradients(state.gradients.flat)
     group.sum_tensor(sums.losses)
     return sums
@@ -99,11 +103,13 @@ def _add_gradients(state: TrainState, inputs: tuple[Batch, Tensor]) -> Float[Ten
 
 
 def _update(state: TrainState, clip_norm: float | None, sums: StepSums) -> Tensor:
-    """Clip the gradients, update the weights, and count the step in the figures."""
+    """Clip the gradients, update the weights, and count the step; return the values of `figures`.
+
+    A step whose loss or norm is not finite changes no weights.
+    """
     # Clipping (Pascanu et al. 2013) limits the norm of all gradients, seen as one vector.
-    norm = torch.nn.utils.clip_grad_norm_(
-        state.model.parameters(), math.inf if clip_norm is None else clip_norm
-    )
+    max_norm = math.inf if clip_norm is None else clip_norm  # the norm is logged in any case
+    norm = torch.nn.utils.clip_grad_norm_(state.model.parameters(), max_norm)
     is_healthy = sums.smoothed.isfinite() & norm.isfinite()
     with state.autocast():  # Muon multiplies matrices, too
         step_where(is_healthy, state.optimizer)
