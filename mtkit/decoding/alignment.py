@@ -10,12 +10,13 @@ from jaxtyping import Float
 Links = set[tuple[int, int]]
 
 _NEIGHBOURS = [(di, dj) for di in (-1, 0, 1) for dj in (-1, 0, 1)]
+"""Offsets of the links next to a link, also diagonally, and of the link itself."""
 
 
 def align(
     attention: Float[np.ndarray, "T S"], target_words: Sequence[int], source_words: Sequence[int]
 ) -> Links:
-    """Return links between words, from attention between subwords without EOS.
+    """Return links between words, from the attention of T target to S source subwords, without EOS.
 
     `target_words` and `source_words`: for each subword, the number of its word.
     """
@@ -34,20 +35,22 @@ def align(
 def merge(
     weights: Float[np.ndarray, "*of T S"], target_words: Sequence[int], source_words: Sequence[int]
 ) -> Float[np.ndarray, "*of J I"]:
-    """Return weights between words, from weights between subwords.
+    """Return weights of J target to I source words, from weights of T target to S source subwords.
 
-    Sum over the subwords of a source word, and average over those of a target word.
+    Sum over the subwords of a source word, and average over the subwords of a target word.
     """
     rows = _one_hot(target_words)  # (T, J)
     columns = _one_hot(source_words)  # (S, I)
-    mean_over_rows = (rows / rows.sum(axis=0).clip(min=1)).T
+    subwords = rows.sum(axis=0).clip(min=1)  # of each target word; a word may have none
+    mean_over_rows = (rows / subwords).T  # (J, T)
     merged: np.ndarray = mean_over_rows @ weights @ columns
     return merged
 
 
 def _one_hot(words: Sequence[int]) -> Float[np.ndarray, "N W"]:
-    """Return a row for each subword, which is 1 in the column of its word."""
-    return np.eye(max(words) + 1, dtype=np.float32)[list(words)]
+    """Return a row for each subword, which is 1 in the column of its word and else 0."""
+    identity = np.eye(max(words) + 1, dtype=np.float32)
+    return identity[list(words)]
 
 
 def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
@@ -55,7 +58,7 @@ def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
 
     First the weights of each target word are divided by their sum. Weights of 0 give no links.
     """
-    smallest = np.finfo(weights.dtype).tiny  # instead of 0, by which nothing can be divided
+    smallest = np.finfo(weights.dtype).tiny  # in place of a sum of 0, so that 0 / 0 becomes 0
     weights = weights / weights.sum(axis=1, keepdims=True).clip(min=smallest)
     forward: Links = set()
     for j, i in enumerate(weights.argmax(axis=1).tolist()):
@@ -71,16 +74,19 @@ def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
 def symmetrise(forward: Links, backward: Links) -> Links:
     """Merge the links of two directions by grow-diag (Koehn et al. 2003).
 
-    Start with the links that both directions have. As long as possible, add a link that one of them
-    has, if it is next to an added link (also diagonally) and one of its words has no link yet.
+    Start with the links that both directions have. As long as possible, add a link of one direction
+    if it is next to a link of the result (also diagonally) and one of its words has no link yet.
     """
     links = forward & backward
     is_growing = True
     while is_growing:
         is_growing = False
         for i, j in sorted((forward | backward) - links):
-            is_new = all(i != other for other, _ in links) or all(j != other for _, other in links)
-            if is_new and any((i + di, j + dj) in links for di, dj in _NEIGHBOURS):
+            is_adjacent = any((i + di, j + dj) in links for di, dj in _NEIGHBOURS)
+            if not is_adjacent:
+                continue
+            is_source_free = all(i != linked for linked, _ in links)
+            if is_source_free or all(j != linked for _, linked in links):
                 links.add((i, j))
                 is_growing = True
     return links

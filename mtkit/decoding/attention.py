@@ -80,7 +80,7 @@ def attention_weights(
     Raises:
         UserError: a weight is not finite.
     """
-    memory, decoded = teacher_force(model, source, target, encoder=True)
+    memory, decoded = teacher_force(model, source, target, keep_encoder_attention=True)
     weights: dict[AttentionKind, Tensor | None] = {
         "encoder": torch.stack(memory.attention, dim=1) if memory.attention else None,
         "decoder": decoded.self_attention,

@@ -29,11 +29,13 @@ class AutoEngine(Engine):
         self, models: Sequence[OpenedModel], options: EngineOptions, request: Request
     ) -> None:
         """Open the engine for `request`, or raise UserError if no allowed engine supports it."""
-        self._models, self._options = models, options
+        self._models = models
+        self._options = options
         self._lifetime = Lifetime()
         self._ctranslate2: Engine | None = None
         self._torch: Engine | None = None
         self._failure: str | None = None
+        """Why CTranslate2 does not work here; None if it works, or has not been tried."""
         self.name = self.engine_for(request).name
 
     def search(
@@ -48,7 +50,12 @@ class AutoEngine(Engine):
                 engine.close()
 
     def engine_for(self, request: Request) -> Engine:
-        """Return the engine for this request; open it if this is its first use."""
+        """Return the engine for this request; open it if this is its first use.
+
+        Raises:
+            UserError: no engine that the options allow supports the request.
+            MtkitError: as `Lifetime.locked`.
+        """
         with self._lifetime.locked():
             reason = None
             if self._options.engine != "torch":
@@ -64,7 +71,10 @@ class AutoEngine(Engine):
             return self._torch
 
     def _try_ctranslate2(self, request: Request) -> str | None:
-        """Open CTranslate2 if it supports the request; return why it cannot serve it, or None."""
+        """Open CTranslate2 if it supports the request, and return None; else return why not.
+
+        If CTranslate2 fails, remember why, and warn if PyTorch takes its place.
+        """
         try:
             from mtkit.decoding.engines.conversion import open_converted
             from mtkit.decoding.engines.ctranslate2 import obstacle

@@ -15,17 +15,18 @@ from mtkit.decoding.engines.engine import Hypothesis, Lifetime, NBestLists, Requ
 
 
 def divide(
-    sentences: Sequence[Sentence], places: Iterable[int], max_tokens: int
+    sentences: Sequence[Sentence], indices: Iterable[int], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Divide the sentences with indices `places` into batches of at most `max_tokens`, padded.
+    """Divide the sentences with these indices into batches of at most `max_tokens`, padded.
 
-    The longest sentences come first, so that all workers end at about the same time.
+    A batch is a list of indices. A longer sentence has a batch of its own. The longest sentences
+    come first, so that all workers end at about the same time.
     """
-    longest_first = sorted(places, key=lambda place: len(sentences[place].source), reverse=True)
+    longest_first = sorted(indices, key=lambda index: len(sentences[index].source), reverse=True)
     begin = 0
     while begin < len(longest_first):
         width = len(sentences[longest_first[begin]].source)
-        size = max(1, max_tokens // width)  # even if a single sentence has more tokens
+        size = max(1, max_tokens // width)
         yield longest_first[begin : begin + size]
         begin += size
 
@@ -67,14 +68,18 @@ class _Call:
                 self.future.set_exception(error)
 
     def _claim(self) -> bool:
-        """Return whether the caller must complete the future: at most one caller, and only once."""
+        """Return whether the caller must complete the future: at most one caller, and only once.
+
+        Nobody must if the future has been cancelled.
+        """
         with self._lock:
             if self._is_claimed:
                 return False
             self._is_claimed = True
-        return self.future.set_running_or_notify_cancel()
+        return self.future.set_running_or_notify_cancel()  # False if it was cancelled
 
 
+# Batches are compared by identity, because sentences of different calls may be equal.
 @dataclass(eq=False)
 class SentenceBatch:
     """Sentences that are translated together."""
@@ -107,7 +112,7 @@ class SentenceBatch:
 
     def answer(self, answers: NBestLists) -> None:
         """Give every call its answers; raise ValueError if their number is wrong."""
-        answered = list(zip(self.places, answers, strict=True))
+        answered = list(zip(self.places, answers, strict=True))  # a list: raises before any answer
         for (call, place), hypotheses in answered:
             call.answer(place, hypotheses)
 
@@ -125,7 +130,7 @@ class BatchQueue:
         self._search = search
         self._pool = ThreadPoolExecutor(workers)
         self._waiting: dict[tuple[Request, bool], SentenceBatch] = {}
-        """Batches that calls may join until they start."""
+        """By `SentenceBatch.kind`, the last batch in the queue, which calls may join."""
 
     def search(
         self,
@@ -146,13 +151,14 @@ class BatchQueue:
         """
         call = _Call(len(sentences))
         added: list[SentenceBatch] = []
-        for places in batches:
+        for indices in batches:
             batch = SentenceBatch(
                 request,
-                sentences=[sentences[place] for place in places],
-                places=[(call, place) for place in places],
+                sentences=[sentences[index] for index in indices],
+                places=[(call, index) for index in indices],
             )
             added.append(batch)
+        # Under the lock, so that no batch starts before all have been added.
         with self.lifetime.locked():
             try:
                 for batch in added:
@@ -171,7 +177,10 @@ class BatchQueue:
             self._pool.shutdown()
 
     def _enqueue(self, batch: SentenceBatch, max_tokens: int, *, alone: bool) -> None:
-        """Add the batch to a waiting batch if it may and if there is room, else to the pool."""
+        """Join the batch to a waiting batch if it fits there, else add it to the pool.
+
+        With `alone`, it joins no other batch, and no other batch joins it. The lock must be held.
+        """
         waiting = None if alone else self._waiting.get(batch.kind)
         if waiting is not None and waiting.has_room_for(batch, max_tokens):
             waiting.add(batch)

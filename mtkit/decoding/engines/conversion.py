@@ -32,12 +32,18 @@ ALL_HEADS = 0
 
 
 def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2Engine:
-    """Open the converted model and search once, because some libraries fail only at first use."""
-    options = options.model_copy(update={"device": resolve_device(options.device)})
+    """Open the converted model and search once, because some libraries fail only at first use.
+
+    Raises what CTranslate2 raises if it does not work here.
+    """
+    device = resolve_device(options.device)
+    options = options.model_copy(update={"device": device})
     compute_type = "float32" if options.compute_type == "auto" else options.compute_type
-    engine = CTranslate2Engine(cached(opened, compute_type), opened.tokenizer, options)
-    shortest = opened.config.decoding.model_copy(update={"max_length": 1, "min_length": 0})
-    engine.search([Sentence([UNK, EOS])], Request(shortest)).result()
+    converted = cached(opened, compute_type)
+    engine = CTranslate2Engine(converted, opened.tokenizer, options)
+    one_word = Sentence([UNK, EOS])
+    settings = opened.config.decoding.model_copy(update={"max_length": 1, "min_length": 0})
+    engine.search([one_word], Request(settings)).result()
     return engine
 
 
@@ -46,13 +52,15 @@ def cached(opened: OpenedModel, compute_type: str) -> Artifact:
     name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
     path = _cache_folder() / opened.artifact.identity / name
     stage = _stage(opened, compute_type, path)
-    if current := stage.current():
-        _refuse_other_files(current)
-        return current
+    converted = stage.current()
+    if converted is not None:
+        _refuse_other_files(converted)
+        return converted
     path.parent.mkdir(parents=True, exist_ok=True)
     with lock_path(path.with_name(f".{path.name}.lock"), wait=True):
-        if current := stage.current():  # another process has converted it meanwhile
-            return current
+        converted = stage.current()
+        if converted is not None:  # another process has converted it meanwhile
+            return converted
         if path.exists():
             say(f"{path} is damaged or of another version; converting it again")
         else:
@@ -91,6 +99,7 @@ def convert_to(path: Path, opened: OpenedModel, compute_type: str) -> Artifact:
 
 
 def _stage(opened: OpenedModel, compute_type: str, path: Path) -> Stage:
+    """Return the stage that converts a model; its settings say how."""
     settings = {
         "format": "ctranslate2",
         "version": version("ctranslate2"),
@@ -118,7 +127,7 @@ def _build_spec(opened: OpenedModel) -> Any:
         pre_norm=settings.norm == "pre",
         activation=Activation["SWISH" if is_gated else settings.activation.upper()],
         ffn_glu=is_gated,
-        alignment_heads=ALL_HEADS,  # of the last layer, which is the default
+        alignment_heads=ALL_HEADS,  # CTranslate2's default is the last layer
     )
     _fill_half(spec.encoder, model.encoder, model.source_embedding, length)
     _fill_half(spec.decoder, model.decoder, model.target_embedding, length)
@@ -140,7 +149,7 @@ def _build_spec(opened: OpenedModel) -> Any:
 
 
 def _fill_half(spec: Any, half: Any, embedding: nn.Embedding, positions: int) -> None:
-    """Fill the spec of the encoder or decoder."""
+    """Fill the spec of the encoder or decoder; `half`: ours, `positions`: how many."""
     table = spec.embeddings
     if isinstance(table, list):  # in encoders, which may have several
         (table,) = table
@@ -152,25 +161,29 @@ def _fill_half(spec: Any, half: Any, embedding: nn.Embedding, positions: int) ->
 
 
 def _fill_layer(spec: Any, layer: Any) -> None:
+    """Fill the spec of a layer; the order of linear layers is CTranslate2's."""
     attention = layer.self_attention
-    _fill(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
-    _fill(spec.self_attention.linear[1], attention.output)
+    inputs, outputs = spec.self_attention.linear
+    _fill(inputs, attention.query, attention.key, attention.value)
+    _fill(outputs, attention.output)
     _fill(spec.self_attention.layer_norm, layer.self_residual.norm)
-    cross_attention = getattr(layer, "cross_attention", None)
-    if cross_attention is not None:  # in decoders
-        _fill(spec.attention.linear[0], cross_attention.query)
-        _fill(spec.attention.linear[1], cross_attention.key, cross_attention.value)
-        _fill(spec.attention.linear[2], cross_attention.output)
+    attention = getattr(layer, "cross_attention", None)
+    if attention is not None:  # in decoders
+        queries, keys_values, outputs = spec.attention.linear
+        _fill(queries, attention.query)
+        _fill(keys_values, attention.key, attention.value)
+        _fill(outputs, attention.output)
         _fill(spec.attention.layer_norm, layer.cross_residual.norm)
     _fill_feed_forward(spec.ffn, layer.feed_forward)
     _fill(spec.ffn.layer_norm, layer.feed_forward_residual.norm)
 
 
 def _fill_feed_forward(spec: Any, feed_forward: Any) -> None:
+    """Fill the spec of a feed-forward sublayer, gated or not."""
     gate = spec.linear_0
     _fill(gate, feed_forward.expand)
     value = getattr(spec, "linear_0_noact", None)
-    if value is not None:  # our matrix holds the gate and the value, one after the other
+    if value is not None:  # gated: our matrix has the rows of the gate, then those of the value
         gate.weight, value.weight = gate.weight.reshape(2, -1, gate.weight.shape[1])
         gate.bias, value.bias = gate.bias.reshape(2, -1)
     _fill(spec.linear_1, feed_forward.contract)
@@ -182,11 +195,14 @@ def _fill(spec: Any, *modules: Any) -> None:
 
     weight = _array(torch.cat([module.weight for module in modules]))
     bias = _array(torch.cat([module.bias for module in modules]))
-    if hasattr(spec, "gamma"):
-        spec.gamma, spec.beta = weight, bias
+    if hasattr(spec, "gamma"):  # a norm
+        spec.gamma = weight
+        spec.beta = bias
     else:
-        spec.weight, spec.bias = weight, bias
+        spec.weight = weight
+        spec.bias = bias
 
 
 def _array(tensor: Tensor) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return weights as float32, which `optimize` converts to the compute type."""
     return tensor.detach().float().numpy()

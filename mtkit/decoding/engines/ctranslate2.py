@@ -49,10 +49,15 @@ if TYPE_CHECKING:
 
 
 def _import_extension() -> Any:
-    """Import only CTranslate2's extension; its package imports asyncio, which slows down starts."""
+    """Import only CTranslate2's extension; its package imports asyncio, which slows down starts.
+
+    Raises:
+        ImportError: CTranslate2 is not installed, or does not work here.
+    """
     spec = find_spec("ctranslate2")
     if spec is None or "ctranslate2" in sys.modules:
         return import_module("ctranslate2")
+    # Python imports a package before a module of it. An empty package takes its place meanwhile.
     sys.modules["ctranslate2"] = module_from_spec(spec)
     try:
         return import_module("ctranslate2._ext")
@@ -67,7 +72,7 @@ INT8_BATCH_TOKENS = 800
 MIN_PENALTY = 1e-6
 """The length penalty that is used instead of 0."""
 PLACEHOLDER_SCORE = -1e6
-"""Hypotheses with a lower score only fill up the beam, when a prefix allows fewer than K."""
+"""Hypotheses with a lower score only fill up the beam, if a prefix allows fewer than K."""
 POSITIONS = (1024, 8192)
 """Numbers of positions that a converted model can have."""
 
@@ -83,8 +88,9 @@ def _keep_translators() -> None:
     exist only in the parent process. Without this function, the child would never exit.
     """
     for translator in _translators:
-        import ctypes  # here, because the import takes 5 ms, and most children need none
+        import ctypes  # here, because the import takes 5 ms, and most children have no translator
 
+        # One reference more than Python knows of, so that the count never falls to 0.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(translator))
 
 
@@ -98,24 +104,22 @@ class CTranslate2Engine(Engine):
         """Open a converted model; `options.device` must name a device, not "auto"."""
         device = options.device
         compute_type = str(converted.manifest["settings"]["compute_type"])
-        # By default each core has a worker with one thread, because most matrix products are too
-        # small to be divided among threads. A GPU needs one worker.
-        cores = len(available_cpus()) if device == "cpu" else 1
-        threads = options.threads or max(1, cores // (options.workers or cores))
-        workers = options.workers or max(1, cores // threads)
         self.name = f"ctranslate2 {compute_type}"
         is_int8_on_cpu = device == "cpu" and compute_type.startswith("int8")
         self._max_tokens = INT8_BATCH_TOKENS if is_int8_on_cpu else math.inf
+        workers, threads = _divide_cpus(options)
         self._translator = _library.Translator(
             str(converted.path),
             device,
             compute_type=compute_type,
             inter_threads=workers,
             intra_threads=threads,
-            max_queued_batches=-1,
+            max_queued_batches=-1,  # no limit: a full queue would block the threads of `_queue`
         )
         _translators.add(self._translator)
-        self._queue = BatchQueue(2 * workers, self._search)  # twice, so that a batch is waiting
+        # Each worker has two threads here: one waits for a batch that runs, and the other prepares
+        # the next batch, so that the worker never waits.
+        self._queue = BatchQueue(2 * workers, self._search)
         self._source, self._target = tokenizer.vocabularies
         self._ids = {piece: i for i, piece in enumerate(self._target)}
 
@@ -124,10 +128,16 @@ class CTranslate2Engine(Engine):
     ) -> Future[NBestLists]:
         max_tokens = request.settings.batch_tokens
         max_tokens = int(max(1, min(max_tokens, self._max_tokens / request.settings.beam)))
-        batches: list[list[int]] = []
-        for has_prefix in (False, True):
-            places = (i for i, one in enumerate(sentences) if bool(one.prefix) == has_prefix)
-            batches += divide(sentences, places, max_tokens)
+        # Sentences with and without a prefix are in separate batches (see above).
+        with_prefix: list[int] = []
+        without_prefix: list[int] = []
+        for index, sentence in enumerate(sentences):
+            indices = with_prefix if sentence.prefix else without_prefix
+            indices.append(index)
+        batches = [
+            *divide(sentences, without_prefix, max_tokens),
+            *divide(sentences, with_prefix, max_tokens),
+        ]
         return self._queue.search(sentences, batches, request, max_tokens, alone=alone)
 
     def close(self) -> None:
@@ -136,25 +146,28 @@ class CTranslate2Engine(Engine):
             self._translator.unload_model()
 
     def _search(self, batch: SentenceBatch) -> NBestLists:
+        """Search one batch: CTranslate2 gets and returns pieces, not ids."""
         request = batch.request
         settings = request.settings
-        sources = [
-            [self._source[i] for i in sentence.source[:-1]]  # CTranslate2 adds EOS
-            for sentence in batch.sentences
-        ]
+        sources: list[list[str]] = []
+        prefixes: list[list[str]] = []
+        for sentence in batch.sentences:
+            without_eos = sentence.source[:-1]  # CTranslate2 adds EOS
+            sources.append([self._source[i] for i in without_eos])
+            prefixes.append([self._target[i] for i in sentence.prefix])
         results = self._translator.translate_batch(
             sources,
-            [[self._target[i] for i in sentence.prefix] for sentence in batch.sentences],
+            prefixes,
             beam_size=settings.beam,
-            num_hypotheses=settings.beam,
+            num_hypotheses=settings.beam,  # all, because they are ranked once more
             length_penalty=max(settings.length_penalty, MIN_PENALTY),
             no_repeat_ngram_size=settings.no_repeat_ngram,
             repetition_penalty=settings.repetition_penalty,
             suppress_sequences=[[self._target[PAD]], [self._target[BOS]]],
-            max_input_length=0,
+            max_input_length=0,  # no limit; by default, longer input is cut
             max_decoding_length=settings.max_length,
             min_decoding_length=settings.min_length,
-            return_scores=request.scores or settings.beam > 1,
+            return_scores=request.scores or settings.beam > 1,  # needed to rank hypotheses
             return_attention=request.alignments,
         )
         answers = [self._convert(result, request) for result in results]
@@ -179,7 +192,7 @@ class CTranslate2Engine(Engine):
                 finished=len(pieces) < request.settings.max_length,
                 attention=_as_array(attention[number]) if attention and pieces else None,
             )
-            if not scores:  # they are requested unless there is only one hypothesis
+            if not scores:  # `_search` requests scores unless there is only one hypothesis
                 return [hypothesis]
             if scores[number] > PLACEHOLDER_SCORE:
                 score = _our_score(scores[number], hypothesis, request)
@@ -200,10 +213,28 @@ class CTranslate2Engine(Engine):
         return [result.attention[0][0] for result in results]
 
 
+def _divide_cpus(options: EngineOptions) -> tuple[int, int]:
+    """Return the numbers of workers and of threads of each worker; together they use all CPUs.
+
+    By default each CPU (a hardware thread) has a worker with one thread, because most matrix
+    products are too small to be divided among threads. A GPU needs one worker.
+    """
+    cpus = len(available_cpus()) if options.device == "cpu" else 1
+    workers = options.workers
+    threads = options.threads
+    if workers is None:
+        threads = threads or 1
+        workers = max(1, cpus // threads)
+    elif threads is None:
+        threads = max(1, cpus // workers)
+    return workers, threads
+
+
 def _our_score(their_score: float, hypothesis: Hypothesis, request: Request) -> float:
-    """Return log P / |y|^alpha where |y| does not count EOS."""
+    """Return log P / |y|^alpha where |y| does not count EOS, as CTranslate2 does."""
     length = len(hypothesis.tokens)
-    ratio = (length + hypothesis.finished) / max(length, 1)
+    their_length = length + int(hypothesis.finished)  # with EOS
+    ratio = their_length / max(length, 1)
     return float(their_score * ratio**request.settings.length_penalty)
 
 
@@ -224,8 +255,10 @@ def obstacle(models: Sequence[ModelConfig], request: Request, options: EngineOpt
         return reason
     if request.sampling is not None:
         return "sampling: with CTranslate2 a sample would depend on other sentences"
-    if (length := request.settings.max_length) >= (longest := positions(first)):
-        return f"max_length {length}: CTranslate2 supports at most {longest - 1}"
+    max_length = request.settings.max_length
+    limit = positions(first)
+    if max_length >= limit:  # BOS has a position, too
+        return f"max_length {max_length}: CTranslate2 supports at most {limit - 1}"
     return _obstacle_on(resolve_device(options.device), options.compute_type)
 
 
@@ -241,6 +274,7 @@ def obstacle_in_model(model: ModelSettings) -> str | None:
 
 
 def _obstacle_on(device: str, compute_type: str) -> str | None:
+    """Return why CTranslate2 cannot use a device, or a compute type on it; None if it can."""
     if device != "cpu" and not (device == "cuda" and _library.get_cuda_device_count()):
         return f"device {device}: CTranslate2 cannot use it on this machine"
     supported = sorted(_library.get_supported_compute_types(device))
@@ -258,6 +292,11 @@ def resolve_device(name: str) -> str:
 
 
 def positions(config: ModelConfig) -> int:
-    """Return the number of positions of the converted model."""
-    max_length = config.decoding.max_length
-    return next((length for length in POSITIONS if length > max_length), POSITIONS[-1])
+    """Return the number of positions of the converted model.
+
+    It is the smallest of POSITIONS above the model's `max_length`; the largest if none is above it.
+    """
+    for length in POSITIONS:
+        if length > config.decoding.max_length:
+            return length
+    return POSITIONS[-1]

@@ -77,9 +77,9 @@ class Request:
         changes = {name: value for name, value in settings.items() if value is not None}
         fields = {name: changes.pop(name) for name in REQUEST_SETTINGS if name in changes}
         is_sampled = fields.pop("sample", self.sampling is not None)
-        of_sampling = changes.keys() & SamplingSettings.model_fields.keys()
-        if of_sampling and not is_sampled:
-            raise UserError(f"{min(of_sampling)} needs sample=True")
+        sampling_names = changes.keys() & SamplingSettings.model_fields.keys()
+        if sampling_names and not is_sampled:
+            raise UserError(f"{min(sampling_names)} needs sample=True")
         sampling = None
         if is_sampled:
             sampling = _change(self.sampling or SamplingSettings(), changes)
@@ -108,7 +108,7 @@ def check_names(settings: Mapping[str, Any], others: Iterable[str] = ()) -> None
         if name in names:
             continue
         similar = [known for known in names if known in name]  # such as beam in beam_size
-        similar = similar or difflib.get_close_matches(name, names)
+        similar = similar or difflib.get_close_matches(name, names)  # misspelled
         hint = f"choose from {', '.join(names)}"
         if similar:
             hint = f"did you mean '{similar[0]}'?"
@@ -116,7 +116,7 @@ def check_names(settings: Mapping[str, Any], others: Iterable[str] = ()) -> None
 
 
 class EngineOptions(Settings):
-    """Choice of engine and hardware; when an engine opens, it chooses for "auto" and None."""
+    """Choice of engine and hardware; an engine replaces "auto" and None by its own choice."""
 
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
     compute_type: str = "auto"

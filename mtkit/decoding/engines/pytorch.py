@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -24,7 +26,7 @@ from mtkit.decoding.search.beam import Beam
 from mtkit.decoding.search.constraints import constraints_of
 from mtkit.decoding.search.forced import attention_to_source, check_attention
 from mtkit.decoding.search.sampling import Sampler, uniform_noise
-from mtkit.decoding.search.search import NEG_INF, Live, Stepper, search
+from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, search
 from mtkit.errors import UserError
 from mtkit.models.device import TORCH_DTYPES, keep_freed_memory, pick_device
 from mtkit.models.ensemble import Ensemble
@@ -44,10 +46,12 @@ class PyTorchEngine(Engine):
         """Start workers (default: 1, on a CPU one per torch thread); call `model.eval()` before."""
         self.model = model
         threads = torch.get_num_threads()
-        self.workers = workers or (threads if self.model.device.type == "cpu" else 1)
+        default_workers = threads if model.device.type == "cpu" else 1
+        self.workers = workers or default_workers
         self._threads_per_worker = max(1, threads // self.workers)
         self._queue = BatchQueue(self.workers, self._search)
-        self.name = str(next(model.parameters()).dtype).replace(".", " ")
+        dtype = next(model.parameters()).dtype
+        self.name = str(dtype).replace(".", " ")  # such as "torch float32"
 
     @classmethod
     def load(
@@ -55,9 +59,10 @@ class PyTorchEngine(Engine):
     ) -> PyTorchEngine:
         """Load a model, or several as an ensemble.
 
-        `options.threads` sets torch's threads for the whole process. In other compute types than
-        float32, the choice between nearly equal hypotheses can depend on the rest of the batch.
-        `reason`: why CTranslate2 is not used, for the message.
+        `options.threads`: threads of each worker; with it the default is 1 worker, and torch's
+        number of threads is set for the whole process. In other compute types than float32, the
+        choice between nearly equal hypotheses can depend on the rest of the batch. `reason`: why
+        CTranslate2 is not used, for the message; None: it was not tried.
 
         Raises:
             UserError: the compute type is not supported, or the weights do not fit the model.
@@ -73,9 +78,8 @@ class PyTorchEngine(Engine):
         keep_freed_memory()
         loaded = [load_model(opened.config, opened.weights) for opened in models]
         model = Ensemble(loaded) if len(loaded) > 1 else loaded[0]
-        return cls(
-            model.to(pick_device(options.device), TORCH_DTYPES[compute_type]).eval(), workers
-        )
+        model = model.to(pick_device(options.device), TORCH_DTYPES[compute_type])
+        return cls(model.eval(), workers)
 
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
@@ -86,7 +90,8 @@ class PyTorchEngine(Engine):
         if request.alignments:
             check_attention(self.model)
         max_tokens = request.settings.batch_tokens
-        share = -(-sum(len(sentence.source) for sentence in sentences) // self.workers)
+        tokens = sum(len(sentence.source) for sentence in sentences)
+        share = math.ceil(tokens / self.workers)  # smaller batches, so that all workers have work
         batches = divide(sentences, range(len(sentences)), min(max_tokens, share))
         return self._queue.search(sentences, batches, request, max_tokens, alone=alone)
 
@@ -96,7 +101,8 @@ class PyTorchEngine(Engine):
     def _search(self, batch: SentenceBatch) -> NBestLists:
         """Search one batch; stop at the next step once every caller has cancelled."""
 
-        def check_wanted(logits: Tensor, _: Live) -> Tensor:
+        def raise_if_unwanted(logits: Tensor, _: Live) -> Tensor:
+            # The search calls constraints at each step; this one changes no logits.
             if batch.is_unwanted:
                 raise CancelledError
             return logits
@@ -106,45 +112,21 @@ class PyTorchEngine(Engine):
         settings = request.settings
         ids = [torch.tensor(sentence.source) for sentence in batch.sentences]
         padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
-        source = padded.to(self.model.device)
+        source = padded.to(self.model.device)  # (B, S)
         prefixes = [sentence.prefix for sentence in batch.sentences]
         hypotheses = search(
             self.model,
             source,
             self._stepper(batch),
-            [check_wanted, *constraints_of(settings, prefixes)],
+            [raise_if_unwanted, *constraints_of(settings, prefixes)],
             settings.max_length,
         )
-        best = hypotheses.tokens[:, : request.n_best]
         attention = None
         if request.alignments:
+            best = hypotheses.tokens[:, : request.n_best]  # (B, K, T)
             weights = attention_to_source(self.model, source, best.flatten(0, 1))  # (B·K, T, S)
-            attention = weights.unflatten(0, best.shape[:2]).cpu().numpy()
-        # As lists, because reading single numbers from a tensor is slow.
-        tokens = best.tolist()
-        lengths = hypotheses.lengths.tolist()
-        scores = hypotheses.scores.tolist()
-        finished = hypotheses.finished.tolist()
-        answers: NBestLists = []
-        for row, sentence in enumerate(batch.sentences):
-            width = len(sentence.source) - 1  # without EOS
-            ranked: list[Hypothesis] = []
-            for rank in range(best.shape[1]):
-                if not scores[row][rank] > NEG_INF:  # an empty place, or NaN after an overflow
-                    continue
-                length = lengths[row][rank]
-                hypothesis = Hypothesis(
-                    tokens=tokens[row][rank][:length],
-                    score=scores[row][rank],
-                    finished=finished[row][rank],
-                )
-                if attention is not None:
-                    # A copy, because a view would keep the attention of the whole batch in memory.
-                    attended = attention[row, rank, :length, :width].copy()
-                    hypothesis = replace(hypothesis, attention=attended)
-                ranked.append(hypothesis)
-            answers.append(ranked)
-        return answers
+            attention = weights.unflatten(0, best.shape[:2]).cpu().numpy()  # (B, K, T, S)
+        return _convert(hypotheses, batch, attention)
 
     def _stepper(self, batch: SentenceBatch) -> Stepper:
         """Return beam search, or sampling if the request asks for samples."""
@@ -159,3 +141,35 @@ class PyTorchEngine(Engine):
             seed=request.sampling.seed,
         )
         return Sampler(request.sampling, noise.to(self.model.device), settings.length_penalty)
+
+
+def _convert(
+    hypotheses: Hypotheses, batch: SentenceBatch, attention: Float[np.ndarray, "B K T S"] | None
+) -> NBestLists:
+    """Return for each sentence of the batch its `n_best` hypotheses, without empty places."""
+    # As lists, because reading single numbers from a tensor is slow.
+    tokens = hypotheses.tokens.tolist()
+    lengths = hypotheses.lengths.tolist()
+    scores = hypotheses.scores.tolist()
+    finished = hypotheses.finished.tolist()
+    answers: NBestLists = []
+    for row, sentence in enumerate(batch.sentences):
+        source_length = len(sentence.source) - 1  # without EOS
+        ranked: list[Hypothesis] = []
+        for rank, score in enumerate(scores[row][: batch.request.n_best]):
+            if score == NEG_INF or math.isnan(score):  # an empty place, or an overflow
+                continue
+            length = lengths[row][rank]
+            attended = None
+            if attention is not None:
+                # A copy, because a view would keep the attention of the whole batch in memory.
+                attended = attention[row, rank, :length, :source_length].copy()
+            hypothesis = Hypothesis(
+                tokens=tokens[row][rank][:length],
+                score=score,
+                finished=finished[row][rank],
+                attention=attended,
+            )
+            ranked.append(hypothesis)
+        answers.append(ranked)
+    return answers

@@ -1,4 +1,7 @@
-"""Constraints: functions that change the logits of the next symbol before the softmax."""
+"""Constraints: functions that change the logits of the next symbol before the softmax.
+
+Shapes: N hypotheses, B sentences, V symbols of the vocabulary, T symbols so far (without BOS).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ def constraints_of(
     if settings.no_repeat_ngram:
         constraints.append(partial(forbid_repeated_ngrams, size=settings.no_repeat_ngram))
     if any(prefixes):
-        padded = pad_sequence([torch.tensor(ids, dtype=torch.long) for ids in prefixes], True, PAD)
+        tensors = [torch.tensor(ids, dtype=torch.long) for ids in prefixes]
+        padded = pad_sequence(tensors, batch_first=True, padding_value=PAD)
         constraints.append(partial(begin_with, prefixes=padded))
     return constraints
 
@@ -45,24 +49,28 @@ def forbid_reserved(
 def forbid_repeated_ngrams(
     logits: Float[Tensor, "N V"], live: Live, *, size: int
 ) -> Float[Tensor, "N V"]:
-    """Forbid repeating an n-gram of `size` symbols (Paulus et al. 2018, section 2.5)."""
+    """Forbid repeating an n-gram of `size` symbols (Paulus et al. 2018, section 2.5).
+
+    Wherever the last size - 1 symbols occurred before, forbid the symbol that followed them.
+    """
     written = live.written
     length = written.shape[1]
     if length < size:
         return logits
-    ngrams = written.unfold(1, size, 1)  # (N, T - size + 1, size)
+    ngrams = written.unfold(1, size, 1)  # all n-grams so far: (N, T - size + 1, size)
     recent = written[:, length - size + 1 :].unsqueeze(1)  # (N, 1, size - 1)
     is_begun = (ngrams[:, :, :-1] == recent).all(dim=2)  # (N, T - size + 1)
-    completion = ngrams[:, :, -1].where(is_begun, PAD)  # otherwise PAD, which is forbidden anyway
-    return logits.scatter_(1, completion, NEG_INF)
+    # `scatter_` needs a symbol for every n-gram. PAD serves, because it is forbidden anyway.
+    forbidden = ngrams[:, :, -1].where(is_begun, PAD)
+    return logits.scatter_(1, forbidden, NEG_INF)
 
 
 def penalise_repetition(
     logits: Float[Tensor, "N V"], live: Live, *, penalty: float
 ) -> Float[Tensor, "N V"]:
-    """Divide the logits of symbols that have occurred by `penalty`; multiply the negative ones.
+    """Make symbols that have occurred less probable (Keskar et al. 2019, equation 2).
 
-    Source: Keskar et al. 2019, equation 2, with the usual correction for negative logits.
+    Divide their logits by `penalty`; multiply negative logits, which division would increase.
     """
     written = live.written
     old = logits.gather(1, written)
@@ -72,13 +80,17 @@ def penalise_repetition(
 def begin_with(
     logits: Float[Tensor, "N V"], live: Live, *, prefixes: Int[Tensor, "B P"]
 ) -> Float[Tensor, "N V"]:
-    """Force the next symbol of each prefix (P = 1); PAD in `prefixes` forces nothing."""
+    """Force the next symbol of each prefix, with probability 1.
+
+    `prefixes`: one row of ids for each sentence; PAD after the end of a prefix forces nothing.
+    """
     length = live.written.shape[1]
     if length >= prefixes.shape[1]:
         return logits
-    rows = live.sentences.repeat_interleave(live.tokens.shape[1])  # the sentence of each hypothesis
-    symbols = prefixes.to(logits.device)[rows, length]
-    forced = (symbols != PAD).nonzero().squeeze(1)
+    sentence = live.sentences.repeat_interleave(live.tokens.shape[1])  # of each hypothesis, (N,)
+    symbol = prefixes.to(logits.device)[sentence, length]  # (N,)
+    forced = (symbol != PAD).nonzero().squeeze(1)  # the hypotheses whose prefix has not ended
+    # After the softmax, log P of the only symbol with a finite logit is 0.
     logits[forced] = NEG_INF
-    logits[forced, symbols[forced]] = 0.0
+    logits[forced, symbol[forced]] = 0.0
     return logits

@@ -20,15 +20,17 @@ def teacher_force(
     source: SourceIds,
     target: TargetIds,
     *,
-    encoder: bool = False,
+    keep_encoder_attention: bool = False,
 ) -> tuple[Memory, Decoded]:
     """Return the encoder memory, and the decoder's output and attention for a given `target`.
 
-    `source` (B, S) ends in EOS; `target` (N = B·K, T) has no BOS; both are padded. `encoder`: keep
-    the attention weights of the encoder in the memory.
+    `source` (B, S) ends in EOS; `target` (N, T) has K translations of each sentence, N = B·K, next
+    to each other and without BOS; both are padded. `keep_encoder_attention`: keep the attention
+    weights of the encoder in the memory.
     """
-    memory = model.encode(source, source != PAD, attention=encoder)
-    state = model.start(memory, len(target) // len(source))
+    translations_per_sentence = len(target) // len(source)  # K
+    memory = model.encode(source, source != PAD, attention=keep_encoder_attention)
+    state = model.start(memory, translations_per_sentence)
     return memory, model.decode(memory, state, shift_right(target), attention=True)
 
 
@@ -43,8 +45,9 @@ def attention_to_source(
 ) -> Float[Tensor, "N T S"]:
     """Return the attention to the source at the prediction of each target symbol; rows sum to 1.
 
-    The weights are the mean of all heads of the last decoder layer, which gives the best alignments
-    on the demo (`tests/benchmarks/alignment_error.py`). Arguments are as in `teacher_force`.
+    The weights are the mean of all H heads of the last decoder layer, which gives the best
+    alignments on the demo (`tests/benchmarks/alignment_error.py`). Arguments are as in
+    `teacher_force`.
 
     Raises:
         UserError: the model has no attention.
@@ -54,10 +57,12 @@ def attention_to_source(
         raise UserError(
             "the model has no attention (model.attention: none); choose a model with attention"
         )
-    return decoded.attention[:, -1].mean(dim=1).float()  # (N, T, S)
+    last_layer = decoded.attention[:, -1]  # (N, H, T, S)
+    return last_layer.mean(dim=1).float()
 
 
 def check_attention(model: TranslationModel[Any, Any]) -> None:
     """Raise UserError if the model has no attention."""
+    # An attempt with the shortest sentence shows it for every kind of model.
     end = torch.full((1, 1), EOS, device=model.device)
     attention_to_source(model, end, end)

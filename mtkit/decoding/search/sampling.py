@@ -3,16 +3,20 @@
 The distribution may be truncated to the most probable symbols (top k: Fan et al. 2018; top p:
 Holtzman et al. 2020). A sample does not depend on other lines: its uniform random numbers depend
 only on the seed, the key of the sentence, the number of the sample and the position.
+
+Shapes: B sentences, K samples of each, N = B·K, T symbols of a sample, V symbols of the vocabulary.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.config.decoding import SamplingSettings
@@ -36,14 +40,15 @@ class Sampler(Stepper):
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        """Add a symbol to each sample, or PAD to a sample that has ended."""
-        sentences, count, length = live.tokens.shape
-        drawn = self._draw(log_probs, self.noise[live.sentences, :, length - 1])  # (N, 1)
+        """Draw a symbol for each sample; after its EOS, a sample only gets PAD in the pool."""
+        sentences, count, length = live.tokens.shape  # the length counts BOS
+        noise = self.noise[live.sentences, :, length - 1]  # (B, K)
+        drawn = self._draw(log_probs, noise)  # (N, 1)
         symbols = drawn.view(sentences, count)
         gained = log_probs.gather(1, drawn).view(sentences, count)
         scores = live.scores + gained.masked_fill(pool.finished, 0.0)
         finished = pool.finished | (symbols == EOS)
-        lengths = pool.lengths + ~finished
+        lengths = pool.lengths + ~finished  # EOS does not count
         rows = torch.arange(len(log_probs), device=log_probs.device)
         grown = Live(
             live.sentences,
@@ -63,11 +68,14 @@ class Sampler(Stepper):
     def _draw(
         self, log_probs: Float[Tensor, "N V"], noise: Float[Tensor, "B K"]
     ) -> Int[Tensor, "N 1"]:
-        """Return for each sample the symbol into whose share of [0, 1) its number falls."""
+        """Draw a symbol per sample: the first whose cumulative probability exceeds its number."""
         logits = _truncate(log_probs / self.sampling.temperature, self.sampling)
         cumulative = logits.softmax(-1).cumsum(dim=-1)
-        total = cumulative[:, -1:]  # not exactly 1, because the sum is rounded
-        return torch.searchsorted(cumulative, noise.reshape(-1, 1) * total, right=True)
+        # The sum is rounded, so it is only about 1. Scaled by it, no number is beyond the last one.
+        total = cumulative[:, -1:]  # (N, 1)
+        numbers = noise.reshape(-1, 1) * total  # (N, 1)
+        # right=True: a number of exactly 0 must not select a leading symbol of probability 0.
+        return torch.searchsorted(cumulative, numbers, right=True)
 
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
         """Return for each sentence whether all its samples have ended."""
@@ -77,25 +85,35 @@ class Sampler(Stepper):
 def uniform_noise(
     keys: Sequence[tuple[int, ...]], count: int, length: int, seed: int
 ) -> Float[Tensor, "B K T"]:
-    """Draw numbers in [0, 1); those of a key do not depend on other keys, `count` or `length`."""
-    rows = [
-        np.random.default_rng((seed, *key, index)).random(length, np.float32)
-        for key in keys
-        for index in range(count)
-    ]
+    """Draw T = `length` numbers in [0, 1) for each of K = `count` samples of each key.
+
+    The numbers of a key do not depend on other keys, and their beginning not on K or T.
+    """
+    rows: list[NDArray[np.float32]] = []
+    for key in keys:
+        for index in range(count):
+            generator = np.random.default_rng((seed, *key, index))
+            rows.append(generator.random(length, np.float32))
     return torch.from_numpy(np.array(rows)).view(len(keys), count, length)
 
 
 def _truncate(logits: Float[Tensor, "N V"], sampling: SamplingSettings) -> Float[Tensor, "N V"]:
-    """Keep the `top_k` best logits, then the fewest that sum to `top_p`; set the rest to -inf."""
+    """Set all logits to -inf except the best: `top_k` of them, then those that sum to `top_p`.
+
+    Of the first, keep the fewest whose probabilities sum to at least `top_p`. Logits that equal the
+    last one that is kept are kept, too.
+    """
     if sampling.top_k is not None:
-        best = logits.topk(min(sampling.top_k, logits.shape[1])).values
+        best = logits.topk(min(sampling.top_k, logits.shape[1])).values  # descending
         logits = logits.masked_fill(logits < best[:, -1:], NEG_INF)
     if sampling.top_p is not None and sampling.top_p < 1:  # at 1, rounding would cut symbols
         ranked = logits.sort(dim=-1, descending=True).values
-        # A symbol stays if the better symbols together have less than `top_p`.
-        better = ranked.softmax(dim=-1).cumsum(dim=-1).roll(1, dims=-1)
-        better[:, 0] = 0.0
-        kept = ranked.masked_fill(better >= sampling.top_p, -NEG_INF)
-        logits = logits.masked_fill(logits < kept.amin(dim=-1, keepdim=True), NEG_INF)
+        # A symbol is cut if the better symbols together reach `top_p`. The sums, moved by one
+        # place, are those of the better symbols.
+        mass = ranked.softmax(dim=-1).cumsum(dim=-1)
+        mass_of_better = mass.roll(1, dims=-1)
+        mass_of_better[:, 0] = 0.0
+        is_cut = mass_of_better >= sampling.top_p
+        smallest_kept = ranked.masked_fill(is_cut, math.inf).amin(dim=-1, keepdim=True)
+        logits = logits.masked_fill(logits < smallest_kept, NEG_INF)
     return logits

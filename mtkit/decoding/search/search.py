@@ -3,8 +3,11 @@
 In each step the model predicts logits, the constraints change them, and a `Stepper` extends the
 hypotheses: `Beam` keeps the best, `Sampler` draws at random. The decoder reads N = B·K rows: the K
 hypotheses of a sentence are next to each other. Each sentence has a pool of K finished hypotheses.
-A live hypothesis has the score log P, a finished one log P / |y|^alpha. P is normalised over the
-symbols that the constraints allow. EOS counts in P but not in the length |y|, which is at least 1.
+A live hypothesis has the score log P, a finished hypothesis log P / |y|^alpha. P is normalised over
+the symbols that the constraints allow. EOS counts in P but not in the length |y|, which is at
+least 1.
+
+Shapes: B sentences that are still in the batch, T symbols so far, V symbols of the vocabulary.
 """
 
 from __future__ import annotations
@@ -115,27 +118,32 @@ def search(
     memory = model.encode(source, source != PAD)
     live, pool = stepper.begin(source)
     state = model.start(memory, live.tokens.shape[1])
-    left_batch = []
+    left_batch: list[tuple[Tensor, Hypotheses]] = []
     for length in range(max_length):
-        # The decoder reads the last symbol of each hypothesis.
-        decoded = model.decode(memory, state, live.tokens[:, :, -1].reshape(-1, 1))  # (N, 1, D)
+        # The decoder knows the earlier symbols of each hypothesis by its state.
+        last_symbols = live.tokens[:, :, -1].reshape(-1, 1)  # (N, 1)
+        decoded = model.decode(memory, state, last_symbols)
         logits = model.project(decoded.hidden[:, -1]).float()  # (N, V)
         for constrain in constraints:
             logits = constrain(logits, live)
         # In place, because allocating N·V more numbers would take longer than the softmax.
         log_probs = torch.log_softmax(logits, dim=-1, out=logits)
         live, pool = stepper.grow(live, pool, log_probs, is_last=length + 1 == max_length)
-        done = stepper.is_done(pool)
-        ongoing = (~done).nonzero().squeeze(1)
-        if len(ongoing) < len(done):
-            left_batch.append(select((live.sentences, pool), done.nonzero().squeeze(1)))
+        is_done = stepper.is_done(pool)  # (B,)
+        ongoing = (~is_done).nonzero().squeeze(1)
+        if len(ongoing) < len(is_done):
+            done = is_done.nonzero().squeeze(1)
+            left_batch.append(select((live.sentences, pool), done))
             memory, live, pool = select((memory, live, pool), ongoing)
         if not len(ongoing):
             break
+        # `parents` are numbered as the rows that the decoder has just read, also of sentences that
+        # have left the batch. Selecting copies the state, which is not necessary if all sentences
+        # stay and each hypothesis extends itself.
         state = decoded.state
         parents = live.parents.flatten()
-        # Selecting copies the state, which is not necessary if each hypothesis extends itself.
-        if not torch.equal(parents, torch.arange(len(log_probs), device=parents.device)):
+        rows = torch.arange(len(log_probs), device=parents.device)
+        if not torch.equal(parents, rows):
             state = select(state, parents)
     left_batch.append((live.sentences, pool))
     return _in_order(left_batch)
@@ -146,16 +154,19 @@ def _in_order(left_batch: Sequence[tuple[Tensor, Hypotheses]]) -> Hypotheses:
 
     `left_batch`: the numbers of sentences that left the batch at the same step, and their pools.
     """
-    width = max(pool.tokens.shape[2] for _, pool in left_batch)
+    sentences = [numbers for numbers, _ in left_batch]
+    pools = [pool for _, pool in left_batch]
+    width = max(pool.tokens.shape[2] for pool in pools)
     tokens: list[Tensor] = []
-    for _, pool in left_batch:
+    for pool in pools:
         missing = width - pool.tokens.shape[2]
         tokens.append(F.pad(pool.tokens, (0, missing), value=PAD))
     together = Hypotheses(
         tokens=torch.cat(tokens),
-        lengths=torch.cat([pool.lengths for _, pool in left_batch]),
-        scores=torch.cat([pool.scores for _, pool in left_batch]),
-        finished=torch.cat([pool.finished for _, pool in left_batch]),
+        lengths=torch.cat([pool.lengths for pool in pools]),
+        scores=torch.cat([pool.scores for pool in pools]),
+        finished=torch.cat([pool.finished for pool in pools]),
     )
-    order = torch.cat([sentences for sentences, _ in left_batch]).argsort()
+    # Row i of the result is that of the i-th smallest number, which is sentence i.
+    order = torch.cat(sentences).argsort()
     return select(together, order)
