@@ -11,17 +11,16 @@ from pathlib import Path
 
 from mtkit.errors import UserError
 
-STATUS, MEMINFO = Path("/proc/self/status"), Path("/proc/meminfo")
+STATUS = Path("/proc/self/status")
+MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/sys/fs/cgroup")
 LAUNCHER_VARIABLES = {"WORLD_SIZE": 1, "SLURM_NTASKS": 1, "RANK": 0, "LOCAL_RANK": 0}
 """Environment variables of torchrun and Slurm, each with its smallest value.
 
-A process that was started without a launcher has this value.
+The smallest value is that of a process that was started without a launcher.
 """
-
-
 MAX_DIGITS = 6
-"""Largest length of such a value; no cluster starts a million processes."""
+"""Largest length of a launcher variable; no cluster starts a million processes."""
 
 
 def available_cpus() -> set[int]:
@@ -36,47 +35,61 @@ def count_cores() -> int:
 
     The hardware threads of a core count as one core, because they share its arithmetic units.
     """
-    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
-    paths = {(cpu, Path(siblings.format(cpu))) for cpu in available_cpus()}
-    cores = len({path.read_text() if path.exists() else cpu for cpu, path in paths})
+    # Hardware threads of a core have the same list of siblings, such as "0,4". Without such a file,
+    # a CPU counts as a core.
+    cores: set[str] = set()
+    for cpu in available_cpus():
+        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        cores.add(path.read_text() if path.exists() else str(cpu))
+    limits = [len(cores), cpu_quota()]
     threads = os.environ.get("OMP_NUM_THREADS", "")
-    limits = [float(threads)] if threads.isdecimal() and int(threads) else []
-    return int(max(1, min([cores, cpu_quota(), *limits])))
+    if threads.isdecimal() and int(threads):
+        limits.append(int(threads))
+    return int(max(1, min(limits)))  # a quota may be below one core
 
 
 def cpu_quota(group: Path = CGROUP) -> float:
-    """Return the CPU quota of this process's control group, in cores."""
-    if not (file := group / "cpu.max").exists():
+    """Return the CPU quota of this process's control group, in cores; infinite without a quota."""
+    file = group / "cpu.max"
+    if not file.exists():
         return math.inf
-    quota, period = file.read_text().split()
+    quota, period = file.read_text().split()  # microseconds of CPU time per period
     return math.inf if quota == "max" else float(quota) / float(period)
 
 
 def memory_limit_bytes() -> float:
-    """Return how many bytes this process may use: used plus free memory, or a lower limit."""
+    """Return how many bytes this process may use: its peak plus free memory, or a lower limit.
+
+    Limits come from the control group and from `ulimit -v`.
+    """
     limits = [math.inf]
     if MEMINFO.exists():
         fields = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
-        limits.append(float(fields["MemAvailable"].split()[0]) * 1024 + peak_bytes())
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY:
-        limits.append(limit)
-    group = CGROUP / "memory.max"
-    if group.exists() and (text := group.read_text().strip()) != "max":
-        limits.append(float(text))
+        available_kib, _ = fields["MemAvailable"].split()  # such as "1024 kB"
+        limits.append(float(available_kib) * 1024 + peak_bytes())
+    address_space = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if address_space != resource.RLIM_INFINITY:
+        limits.append(address_space)
+    limit_file = CGROUP / "memory.max"
+    if limit_file.exists():
+        limit = limit_file.read_text().strip()
+        if limit != "max":
+            limits.append(float(limit))
     return min(limits)
 
 
 def peak_bytes() -> int:
     """Return the peak resident memory of this process.
 
-    On Linux read the status file, because `ru_maxrss` also covers the parent process.
+    On Linux read VmHWM (the high water mark) from the status file: `ru_maxrss` starts at the peak
+    of the process that started this one.
     """
     status = STATUS.read_text() if STATUS.exists() else ""
-    if match := re.search(r"^VmHWM:\s*(\d+) kB$", status, re.M):
-        return int(match[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    high_water_mark = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.M)
+    if high_water_mark:
+        return int(high_water_mark[1]) * 1024
+    bytes_per_unit = 1 if sys.platform == "darwin" else 1024  # macOS counts in bytes, others in KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_per_unit
 
 
 def launcher_variable(name: str) -> int:
@@ -100,7 +113,8 @@ def launcher_variable(name: str) -> int:
 
 def check_single_process() -> None:
     """Raise UserError if torchrun has started several processes, which would do the same work."""
-    if (count := launcher_variable("WORLD_SIZE")) > 1:
+    count = launcher_variable("WORLD_SIZE")
+    if count > 1:
         raise UserError(
             f"torchrun has started {count} processes, but only `mtkit train` can use several; run "
             "other commands without torchrun, `mtkit train-spm` and `mtkit batch` before training"

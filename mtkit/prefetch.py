@@ -14,7 +14,8 @@ class Prefetcher(Generic[Item]):
     """Items that another thread produces, up to `capacity` of them in advance.
 
     If producing an item raises an error, the consumer gets the error after the last item. If
-    `size_of` is given, capacity and counts are sums of sizes, which the last item may exceed.
+    `size_of` is given, capacity and counts are sums of sizes. The last of the items that are ready,
+    or that `take` returns, may exceed them.
     """
 
     def __init__(
@@ -40,18 +41,19 @@ class Prefetcher(Generic[Item]):
         self.thread.start()
 
     def take(self, count: int, patience: float = 0.0) -> list[Item]:
-        """Wait for an item, then at most `patience` seconds for `count` items; return those ready.
+        """Wait for an item, then at most `patience` seconds for `count` items.
 
-        Return an empty list after the last item.
+        Return what is ready, but no more than `count` items; an empty list after the last item.
+        Raise the error of the producer once all items before it have been taken.
         """
         with self._changed:
-            self._wait(1, None)
+            self._wait(1, seconds=None)
             end = self._end
             if not self._ready and end is not None and not isinstance(end, StopIteration):
                 raise end
-            self._wait(count, patience)
+            self._wait(count, seconds=patience)
             taken: list[Item] = []
-            size_to_leave = self._size - count
+            size_to_leave = self._size - count  # negative if fewer than `count` are ready
             while self._ready and self._size > size_to_leave:
                 item = self._ready.popleft()
                 self._size -= self._size_of(item)
@@ -71,7 +73,10 @@ class Prefetcher(Generic[Item]):
             self._changed.notify_all()
 
     def _wait(self, count: int, seconds: float | None) -> bool:
-        """Wait until `count` items, or all that remain, are ready; return False after a timeout."""
+        """Wait until `count` items, or all that remain, are ready; return False after a timeout.
+
+        `seconds`: the timeout; None: without end. The lock must be held.
+        """
         self._awaited = min(count, self._capacity)  # more will never be ready at once
         return self._changed.wait_for(
             lambda: self._size >= self._awaited or self._end is not None,
@@ -86,7 +91,7 @@ class Prefetcher(Generic[Item]):
                 with self._changed:
                     self._ready.append(item)
                     self._size += self._size_of(item)
-                    # The consumer is woken for enough items only, not for each.
+                    # The consumer is woken only when it has enough items, not for each item.
                     if self._size >= self._awaited:
                         self._changed.notify_all()
                     self._changed.wait_for(lambda: self._size < self._capacity or self._is_closed)
@@ -100,11 +105,12 @@ class Prefetcher(Generic[Item]):
 
 
 def prefetch(items: Iterable[Item], count: int = 2) -> Iterator[Item]:
-    """Yield `items`; another thread produces up to `count` in advance, and works on one more.
+    """Yield `items`; another thread has up to `count` ready in advance, and works on one more.
 
     An error is raised in place of the item that failed. The thread ends when the consumer stops.
     """
-    # The producer waits only when `count` + 1 items are ready, one of which it has worked on.
+    # The producer waits once `count` + 1 items are ready. The last of these is the item on which it
+    # has worked while `count` were ready.
     prefetcher = Prefetcher(items, capacity=count + 1)
     try:
         while taken := prefetcher.take(1):

@@ -13,6 +13,12 @@ from datetime import timedelta
 from mtkit import report
 
 SECONDS_BETWEEN_LINES = 10.0
+"""Time from one line of progress to the next; a shorter task shows no line."""
+MIN_BAR_WIDTH = 4
+MAX_BAR_WIDTH = 24
+"""Width of the bar, in cells of the terminal."""
+TEXT_WIDTH = 72
+"""Width of description and text beside the bar in a wide terminal, in cells."""
 
 
 @dataclass
@@ -54,8 +60,9 @@ class Progress:
         started_at, first_count = self._started
         if self.count <= first_count:
             return ""
-        seconds_each = (time.monotonic() - started_at) / (self.count - first_count)
-        return f"{_clock((self.total - self.count) * seconds_each)} left"
+        seconds_per_unit = (time.monotonic() - started_at) / (self.count - first_count)
+        seconds_left = (self.total - self.count) * seconds_per_unit
+        return f"{_clock(seconds_left)} left"
 
 
 @dataclass
@@ -86,8 +93,9 @@ class _Bar(Progress):
         from rich.console import Console
 
         console = Console(stderr=True)
-        bar_width = max(4, min(24, console.width - 72))
-        self.cells = console.width - len(self.description) - bar_width - 2  # 2 gaps
+        bar_width = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, console.width - TEXT_WIDTH))
+        gaps = 2  # one cell between description and bar, and one between bar and text
+        self.cells = console.width - len(self.description) - bar_width - gaps
         self.bar = rich.progress.Progress(
             "{task.description}",
             rich.progress.BarColumn(bar_width),
@@ -95,19 +103,22 @@ class _Bar(Progress):
             console=console,
             redirect_stdout=False,  # `report` writes above the bar itself
             redirect_stderr=False,
-            transient=True,
+            transient=True,  # the bar disappears at the end
         )
         self.task = self.bar.add_task(self.description, total=self.total, text=self.counted)
         self.bar.start()
         report.set_live(self.bar)
 
     def show(self, note: str) -> None:
-        self.note = note or self.note
-        # Two spaces separate the parts of a note, which may be cut between them.
-        parts = [part for part in (self.counted, self.left, *self.note.split("  ")) if part]
-        while len("  ".join(parts)) > self.cells and len(parts) > 2:
+        self.note = note or self.note  # without a new note, the last note stays
+        # Two spaces separate the parts of a note. If the text is too long, the last parts go.
+        parts = [self.counted, self.left, *self.note.split("  ")]
+        parts = [part for part in parts if part]
+        text = "  ".join(parts)
+        while len(text) > self.cells and len(parts) > 2:
             parts.pop()
-        self.bar.update(self.task, completed=self.count, text="  ".join(parts))
+            text = "  ".join(parts)
+        self.bar.update(self.task, completed=self.count, text=text)
 
     def close(self) -> None:
         report.set_live(None)  # first, because stopping may fail if the terminal is gone
@@ -116,7 +127,10 @@ class _Bar(Progress):
 
 @contextmanager
 def progress(description: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
-    """Show the progress of a block; if the block took some seconds, a line stays."""
+    """Show the progress of a block; if it took SECONDS_BETWEEN_LINES or more, a line stays.
+
+    `total`: how many units there are; None if nobody knows.
+    """
     started = time.monotonic()
     display_class = _pick_display()
     display = display_class(description, total, unit)
@@ -124,6 +138,7 @@ def progress(description: str, total: int | None = None, unit: str = "") -> Iter
         yield display
     finally:
         display.close()
+    # Not after an error, whose message would follow.
     seconds = time.monotonic() - started
     if seconds >= SECONDS_BETWEEN_LINES:
         report.say(f"{description}: {display.counted} in {_clock(seconds)}")
@@ -138,4 +153,5 @@ def _pick_display() -> type[Progress]:
 
 
 def _clock(seconds: float) -> str:
+    """Return a duration such as "0:05:00"."""
     return str(timedelta(seconds=round(seconds)))

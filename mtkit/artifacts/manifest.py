@@ -36,7 +36,7 @@ COMMANDS: Mapping[Kind, str] = {
 }
 """The command that creates each kind of artifact."""
 FORMAT_VERSIONS = dict.fromkeys(COMMANDS, 1) | {"tokenizer": 2, "batches": 4, "checkpoint": 5}
-"""Version of the layout of each kind; other versions cannot be read."""
+"""Version of the layout of each kind of artifact; other versions cannot be read."""
 
 
 class OtherFormatError(UserError):
@@ -134,9 +134,9 @@ def open_artifact(path: Path, kind: Kind, *, verify: bool = False) -> Artifact:
 
 
 def listed_files(folder: Path) -> frozenset[str] | None:
-    """Return the names of the files that mtkit wrote to a folder, with that of the manifest.
+    """Return the names of the files that mtkit wrote to a folder, the manifest among them.
 
-    Return None if the folder has no manifest, or a damaged one, or is a link to another folder.
+    Return None if the folder has no manifest or a damaged manifest, or is a link.
 
     Raises:
         OSError: the manifest cannot be read now, which does not mean that it is damaged.
@@ -153,7 +153,10 @@ def listed_files(folder: Path) -> frozenset[str] | None:
 
 
 def kind_at(path: Path) -> Kind | None:
-    """Return the kind of the artifact at `path`, even if it is damaged; None if there is none."""
+    """Return the kind of the artifact at `path`, even if the artifact is damaged.
+
+    Return None if there is no artifact.
+    """
     try:
         recorded = read_json(path / MANIFEST)["kind"]
     except (OSError, UserError, LookupError, TypeError):
@@ -188,12 +191,13 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _has_size_and_hash(entry: Any) -> bool:
-    """Return whether the entry of a file in a manifest has the two facts that are checked."""
+    """Return whether the entry of a file in a manifest has its size and hash."""
     return isinstance(entry, dict) and {"bytes", "sha256"} <= entry.keys()
 
 
 def _has_right_hashes(manifest: Mapping[str, Any]) -> bool:
     """Return whether the hashes that a manifest records are those of its content."""
+    # As sets: all items of the right side are on the left.
     return manifest.items() >= hashes_of(manifest).items()
 
 

@@ -21,11 +21,11 @@ Section = Settings | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Change:
-    """A setting or an input that is not the one with which an artifact was made."""
+    """A setting or an input that has changed since an artifact was made."""
 
     key: Key
     before: Any
-    """The value in the manifest of the artifact; for an input, its hash."""
+    """The value in the manifest of the artifact; for an input, its hash. None if it has none."""
     now: Any
     is_input: bool = False
 

@@ -51,12 +51,14 @@ def create(
     inputs: Mapping[str, str],
     report: dict[str, Any] | None = None,
 ) -> Iterator[Path]:
-    """Yield an empty folder, which becomes the artifact at `path` when the block ends.
+    """Yield a folder, which becomes the artifact at `path` when the block ends.
 
-    If the block raises, an older artifact at `path` stays. The block may add to `report`.
+    The folder holds only DRAFT. If the block raises, an older artifact at `path` stays. The block
+    may add to `report`, which the manifest gets at the end.
 
     Raises:
-        UserError: something that mtkit has not written is at `path`.
+        UserError: something that mtkit has not written is at `path` or next to it, or files of the
+            user in an older artifact cannot move to the new artifact.
     """
     refuse_foreign_folder(path, kind)
     _recover(path)
@@ -88,7 +90,7 @@ def create(
 def refuse_foreign_folder(path: Path, kind: Kind) -> None:
     """Raise UserError if something that mtkit has not written is in the place of an artifact.
 
-    The places of its draft and of its predecessor are checked, too.
+    The places of its draft and of its predecessor are checked, too. Empty folders do not count.
     """
     if not _is_vacant(path):
         is_folder = path.is_dir() and not path.is_symlink()
@@ -114,9 +116,10 @@ def refuse_existing(output: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete the files of an artifact. Its folder is renamed if the user has put files there.
+    """Delete the files of an artifact, if there is one at `path`.
 
-    A folder with a damaged manifest is renamed, too, because nobody can tell whose its files are.
+    Its folder is renamed if the user has put files there. A folder with a damaged manifest is
+    renamed, too, because nobody can tell whose its files are.
     """
     _recover(path)
     if not os.path.lexists(path):
@@ -148,7 +151,10 @@ def recover_all(folder: Path, names: str) -> None:
 
 
 def _finish_files(draft: Path) -> dict[str, Any]:
-    """Write the files of a draft to disk with the user's permissions; return their entries."""
+    """Write the files of a draft to disk with the user's permissions.
+
+    Return the entry of each file in the manifest, by its name.
+    """
     permissions = draft.stat().st_mode & 0o666  # the mode of the folder follows the umask
     files: dict[str, Any] = {}
     for file in sorted(draft.iterdir()):
@@ -164,6 +170,9 @@ def _replace(path: Path, draft: Path) -> None:
     """Put a complete draft in the place of an artifact, and move the user's files to it.
 
     A process may be killed between any two of these steps; then `_recover` does the rest.
+
+    Raises:
+        UserError: files of the user cannot move to the draft. Nothing has changed then.
     """
     if os.path.lexists(path):
         listed = listed_files(path)
@@ -213,7 +222,11 @@ def _recover(path: Path) -> None:
 
 
 def _discard(old: Path, *, successor: Path) -> None:
-    """Delete the files of a replaced artifact; move the user's files to its successor."""
+    """Delete the files of a replaced artifact; move the user's files to its successor.
+
+    Raises:
+        UserError: the successor has a file of the same name.
+    """
     listed = listed_files(old) or frozenset()
     for name in _files_of_user(old, listed):
         if os.path.lexists(successor / name):
@@ -223,7 +236,7 @@ def _discard(old: Path, *, successor: Path) -> None:
 
 
 def _delete_draft(draft: Path) -> None:
-    """Delete a folder that mtkit was filling; the file that shows this comes last."""
+    """Delete a folder that mtkit was filling; DRAFT comes last, because it shows this."""
     for file in draft.iterdir():
         if file.name != DRAFT:
             file.unlink()
@@ -232,7 +245,7 @@ def _delete_draft(draft: Path) -> None:
 
 
 def _delete_listed(folder: Path, listed: frozenset[str]) -> None:
-    """Delete the listed files, the manifest last; then delete the folder if it is empty."""
+    """Delete the listed files of a folder, the manifest last; then the folder if it is empty."""
     # The names come from the folder: a forged manifest may list files outside of it.
     for file in folder.iterdir():
         is_folder = file.is_dir() and not file.is_symlink()
@@ -255,7 +268,10 @@ def _files_of_user(folder: Path, listed: frozenset[str]) -> list[str]:
 
 
 def _set_aside(path: Path) -> None:
-    """Rename a folder whose manifest is damaged, so that nobody can tell whose its files are."""
+    """Rename a folder with a damaged manifest, because nobody can tell whose its files are.
+
+    Delete the folder if it is empty.
+    """
     if _is_empty_folder(path):
         path.rmdir()
         return
@@ -277,7 +293,7 @@ def _free_path(path: Path, name: str) -> Path:
 def _belongs_to_others(folder: Path, kind: Kind) -> bool:
     """Return whether a folder has no manifest, or that of another program or kind of artifact.
 
-    If the manifest cannot be read, a file that every artifact of this kind has decides.
+    If the manifest cannot be read, the folder is mtkit's if it has one of TYPICAL_FILES.
     """
     try:
         content = read_json(folder / MANIFEST)
@@ -308,5 +324,5 @@ def _is_empty_folder(path: Path) -> bool:
 
 
 def _old_path(path: Path) -> Path:
-    """Return where an artifact stays until its successor is in its place."""
+    """Return the path of the old artifact while its successor takes its place."""
     return path.with_name(f".{path.name}.old")

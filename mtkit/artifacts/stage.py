@@ -69,7 +69,7 @@ class Stage:
     """The hash of each input, by the name of its setting or its kind."""
 
     def current(self) -> Artifact | None:
-        """Return the artifact if it is up to date and undamaged."""
+        """Return the artifact; None if it is missing, damaged or not up to date."""
         try:
             artifact = open_artifact(self.path, self.kind, verify=True)
         except UserError:
@@ -99,7 +99,11 @@ class Stage:
 
     @contextmanager
     def write(self) -> Iterator[Draft]:
-        """Yield a draft that replaces the artifact when the block ends; the run must be locked."""
+        """Yield a draft that replaces the artifact when the block ends.
+
+        The caller must hold a lock on the folder of the artifact. Raises UserError as `create`.
+        """
+        # The block adds to this dict through the draft. `create` writes it into the manifest.
         report: dict[str, Any] = {}
         creation = create(
             self.path, self.kind, settings=self.recipe.resolved(), inputs=self.inputs, report=report
@@ -108,7 +112,10 @@ class Stage:
             yield Draft(folder, report)
 
     def difference(self, artifact: Artifact) -> Change | None:
-        """Return the first setting or input of an artifact that has changed; None if none has."""
+        """Return the first setting or input that has changed since the artifact was made.
+
+        Return None if nothing has changed. Settings come first.
+        """
         changed_setting = self.recipe.difference(artifact.manifest["settings"])
         if changed_setting:
             return changed_setting
@@ -139,7 +146,7 @@ class Stage:
 
 
 def _dependent_checkpoint(artifact: Artifact) -> Path | None:
-    """Return the last checkpoint of the run if `artifact` is one of its inputs."""
+    """Return the last undamaged checkpoint of the run if `artifact` is one of its inputs."""
     folder = artifact.path.parent / CHECKPOINTS
     for step in reversed(checkpoint_steps(folder)):
         checkpoint = checkpoint_at(folder, step)

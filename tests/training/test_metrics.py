@@ -16,7 +16,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.artifacts.manifest import open_artifact
-from mtkit.training import validation
+from mtkit.scoring.metrics import score
 from mtkit.training.metrics_log import MetricsLog, points_of
 from mtkit.training.train import train
 from tasks import Capture, Fresh
@@ -113,13 +113,11 @@ def test_a_validation_scores_lines_of_the_whole_set(
     fresh: Fresh, monkeypatch: MonkeyPatch, capsys: Capture
 ) -> None:
     scored: list[list[str]] = []
-    score = validation.score
-
     def record(hypotheses: list[str], references: list[str], **options: Any) -> Any:
         scored.append(references)
         return score(hypotheses, references, **options)
 
-    monkeypatch.setattr(validation, "score", record)
+    monkeypatch.setattr("mtkit.training.validation.score", record)
     training = {"steps": 10, "validate_every": 2, "validation_sentences": 4}
     config = fresh("transformer", training=training)
     train(config)

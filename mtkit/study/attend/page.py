@@ -69,31 +69,39 @@ def describe_attention(
     maps: Iterable[AttentionMap], settings: EncoderDecoderSettings
 ) -> list[dict[str, Any]]:
     """Return the kinds of attention, with words, equation and weights (three digits)."""
-    return [
-        {
-            "kind": of_kind.kind,
-            "equation": _equation(of_kind.kind, settings),
-            "queries": of_kind.queries,
-            "keys": of_kind.keys,
-            "weights": of_kind.weights.double().round(decimals=3).tolist(),
+    kinds: list[dict[str, Any]] = []
+    for attention in maps:
+        # By layer, head, query and key.
+        weights = attention.weights.double().round(decimals=3)
+        description = {
+            "kind": attention.kind,
+            "equation": _equation(attention.kind, settings),
+            "queries": attention.queries,
+            "keys": attention.keys,
+            "weights": weights.tolist(),
         }
-        for of_kind in maps
-    ]
+        kinds.append(description)
+    return kinds
 
 
 def _equation(kind: AttentionKind, settings: EncoderDecoderSettings) -> str:
+    """Return the equation of the weights; only a Transformer has self-attention."""
     decoder = settings.decoder
     if kind == "cross" and isinstance(decoder, LstmDecoderSettings):
         return f"{RECURRENT_EQUATIONS[decoder.attention]}, {RECURRENT_SYMBOLS}"
     half = settings.encoder if kind == "encoder" else decoder
-    d_model, heads = settings.d_model, cast(TransformerLayers, half).heads
+    heads = cast(TransformerLayers, half).heads
+    d_model = settings.d_model
     return f"softmax(Q Kᵀ / √d_head), d_head = {d_model} / {heads} = {d_model // heads}"
 
 
 def describe_positions(reader: Reader, reading: Reading) -> dict[str, Any] | None:
-    """Return the subwords of the source and the model size; None without encodings."""
+    """Return the subwords of the source and the model size; None without encodings.
+
+    The script of the page computes the encodings from these.
+    """
     settings = reader.model.settings
-    if getattr(settings.encoder, "positions", "none") == "none":
+    if getattr(settings.encoder, "positions", "none") == "none":  # an LSTM has no such setting
         return None
     ids = [*reading.source_ids, EOS]
     subwords = [text for text, _ in label_subwords(reader.tokenizer.source_pieces(ids))]
@@ -110,10 +118,11 @@ def describe_schedule(opened: OpenedModel) -> dict[str, Any] | None:
         losses = points_of(MetricsLog(run).read(), "valid", "loss")
         validations = [(int(step), loss) for step, loss in losses]
         schedule = config.training.schedule
-        formula = inspect.getdoc(type(schedule)) or ""
+        documentation = inspect.getdoc(type(schedule)) or ""
+        formula = documentation.partition("\n")[0]  # the first line of a schedule's docstring
         return {
             "kind": schedule.kind,
-            "formula": formula.partition("\n")[0].replace("`", ""),
+            "formula": formula.replace("`", ""),
             "warmup": config.training.warmup,
             "points": plan_rates(config, read_index(run), validations),
         }
@@ -123,29 +132,35 @@ def describe_schedule(opened: OpenedModel) -> dict[str, Any] | None:
 def describe_search(tree: BeamTree, tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the best nodes of each step, those of the winner, and all results."""
     steps: list[list[dict[str, Any]]] = []
-    places: dict[tuple[int, ...], int] = {(): 0}
+    places_before: dict[tuple[int, ...], int] = {(): 0}  # the root is the parent of the first step
     for nodes in tree.steps:
-        shown = [
-            node for rank, node in enumerate(nodes) if rank < MAX_NODES or tree.is_of_winner(node)
-        ]
-        steps.append([_describe(it, tree, tokenizer, places) for it in shown])
-        places = {node.tokens: place for place, node in enumerate(shown)}
+        shown: list[TreeNode] = []
+        for rank, node in enumerate(nodes):
+            if rank < MAX_NODES or tree.is_of_winner(node):
+                shown.append(node)
+        steps.append([_describe_node(node, tree, tokenizer, places_before) for node in shown])
+        places_before = {node.tokens: place for place, node in enumerate(shown)}
     texts = tokenizer.decode([list(hypothesis.tokens) for hypothesis in tree.finished])
-    finished = [
-        {"text": text, "score": round(hypothesis.score, 3)}
-        for text, hypothesis in zip(texts, tree.finished, strict=True)
-    ]
+    finished: list[dict[str, Any]] = []
+    for text, hypothesis in zip(texts, tree.finished, strict=True):
+        finished.append({"text": text, "score": round(hypothesis.score, 3)})
     return {"beam": tree.beam, "alpha": tree.alpha, "steps": steps, "finished": finished}
 
 
-def _describe(
-    node: TreeNode, tree: BeamTree, tokenizer: Tokenizer, places: Mapping[tuple[int, ...], int]
+def _describe_node(
+    node: TreeNode,
+    tree: BeamTree,
+    tokenizer: Tokenizer,
+    places_before: Mapping[tuple[int, ...], int],
 ) -> dict[str, Any]:
-    """Return a node; `places`: where the step before shows its nodes."""
+    """Return a node as a dict for JSON; `places_before`: places of the nodes of the step before.
+
+    The parent is the place of the node that this node extends; None if that node is not shown.
+    """
     (subword,) = tokenizer.target_pieces([node.tokens[-1]])
     return {
         "subword": printable(subword),
-        "parent": places.get(node.tokens[:-1]),
+        "parent": places_before.get(node.tokens[:-1]),
         "score": round(node.log_prob, 2),
         "fate": node.fate,
         "wins": tree.is_of_winner(node),

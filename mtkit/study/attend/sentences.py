@@ -10,7 +10,11 @@ from mtkit.errors import UserError
 
 
 def named_sentences(text: str | None) -> Iterator[tuple[str, str]]:
-    """Yield (name for errors, line): `text`, or each line of stdin, which must not be empty."""
+    """Yield (name for errors, line): `text`, or each line of stdin.
+
+    Raises:
+        UserError: stdin has no line.
+    """
     if text is not None:
         yield "text", replace_invalid(text)
         return
@@ -23,4 +27,5 @@ def named_sentences(text: str | None) -> Iterator[tuple[str, str]]:
 
 def replace_invalid(argument: str) -> str:
     """Return a command-line argument with invalid UTF-8 replaced."""
+    # In arguments, Python replaces invalid bytes by lone surrogates; `fsencode` restores the bytes.
     return os.fsencode(argument).decode(errors="replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 
@@ -15,8 +16,10 @@ from mtkit.study.attend.page import make_page, page_content
 from mtkit.study.attend.sentences import named_sentences, replace_invalid
 from mtkit.study.attend.tree import search_tree
 
-MIN_CELLS, MAX_LABEL_CELLS = 4, 18
-"""Smallest width of a column, and largest width of a word, in terminal cells."""
+MIN_CELLS = 4
+"""Smallest width of a column, in terminal cells: three digits and a space."""
+MAX_LABEL_CELLS = 18
+"""Largest width of a word, in terminal cells."""
 FAINT = 0.005
 """For a smaller weight a cell shows a dot instead of 0 per cent."""
 
@@ -45,19 +48,21 @@ def attend(
     if output is not None:
         check_output(output)
     reader = Reader.load(model, device)
+    if target is not None:
+        target = replace_invalid(target)
     sentences = named_sentences(text)
     if text is None:
         sentences = (named for named in sentences if named[1].strip())
     if output is not None or target is not None:
-        sentences = _only(list(sentences))
+        sentences = _check_single(list(sentences))
     for name, sentence in sentences:
-        given = target and replace_invalid(target)
-        reading = reader.read(sentence, given, name=name, subwords=subwords)
+        reading = reader.read(sentence, target, name=name, subwords=subwords)
         if output is None:
             cross = attention_maps(reader, reading)["cross"]
             width = get_terminal_size().columns
             data(styled(draw_terminal(reading.translation, cross, width)))
             continue
+        # A target of the user was not found by a search.
         tree = search_tree(reader, reading.source_ids) if target is None else None
         content = page_content(sentence, reading, reader, tree)
         with open_output(output) as (file, _):
@@ -66,7 +71,8 @@ def attend(
         data(f"{reading.translation}\n")
 
 
-def _only(sentences: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _check_single(sentences: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the only sentence; raise UserError if there is another number of sentences."""
     if len(sentences) != 1:
         raise UserError(
             f"{plural(len(sentences), 'sentence')} given; a page or a target needs exactly one"
@@ -77,40 +83,69 @@ def _only(sentences: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 def draw_terminal(
     translation: str, heat_map: AttentionMap, width: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield (text, style) for the translation and the mean heat map, at most `width` cells wide."""
+    """Yield (text, style) for the translation and the mean heat map, at most `width` cells wide.
+
+    Columns that do not fit side by side follow below, as further blocks. In a narrow terminal, a
+    block is wider than `width` if a single column is.
+    """
     labels = [fitted(word, MAX_LABEL_CELLS) for word in heat_map.queries]
     indent = max(map(cell_width, labels)) + 1
-    yield f"{printable(translation)}\n\n", "bold"
+    # A row for each query; the mean is over layers and heads.
     weights = heat_map.weights.mean(dim=(0, 1)).tolist()
+    yield f"{printable(translation)}\n\n", "bold"
     for block in _blocks(heat_map.keys, width - indent):
-        words = (f"{word:^{cells - cell_width(word) + len(word)}}" for _, word, cells in block)
-        yield f"{' ' * indent}{''.join(words)}".rstrip() + "\n", ""
+        header = " " * indent
+        for column in block:
+            # Formats count characters, but some characters take two cells, and others none.
+            characters = column.cells - cell_width(column.word) + len(column.word)
+            header += f"{column.word:^{characters}}"
+        yield header.rstrip() + "\n", ""
         for label, row in zip(labels, weights, strict=True):
-            yield " " * (indent - 1 - cell_width(label)) + f"{label} ", ""
-            for key, _, cells in block:
-                shown = "·" if row[key] < FAINT else f"{100 * row[key]:.0f}"
-                yield f"{shown:^{cells}}", _style(row[key])
+            margin = " " * (indent - 1 - cell_width(label))
+            yield f"{margin}{label} ", ""
+            for column in block:
+                weight = row[column.key]
+                shown = "·" if weight < FAINT else f"{100 * weight:.0f}"
+                yield f"{shown:^{column.cells}}", _style(weight)
             yield "\n", ""
         yield "\n", ""
     yield "rows: target words; columns: source words\n", "dim"
     yield "attention weights in per cent, mean of all layers and heads\n\n", "dim"
 
 
-def _blocks(words: Sequence[str], width: int) -> Iterator[list[tuple[int, str, int]]]:
-    """Yield blocks of columns; a column is its number, word, and width in cells."""
-    block: list[tuple[int, str, int]] = []
-    for number, word in enumerate(words):
+@dataclass(frozen=True)
+class _Column:
+    """A column of a heat map: the number of its key, its word, and its width in cells."""
+
+    key: int
+    word: str
+    cells: int
+
+
+def _blocks(words: Sequence[str], width: int) -> Iterator[list[_Column]]:
+    """Divide the columns into blocks of at most `width` cells, but with at least one column."""
+    block: list[_Column] = []
+    for key, word in enumerate(words):
         word = fitted(word, max(1, min(MAX_LABEL_CELLS, width - 1)))
-        cells = max(MIN_CELLS, cell_width(word) + 1)
-        if block and sum(column[2] for column in block) + cells > width:
+        column = _Column(key, word, cells=max(MIN_CELLS, cell_width(word) + 1))
+        taken = sum(other.cells for other in block)
+        if block and taken + column.cells > width:
             yield block
             block = []
-        block.append((number, word, cells))
+        block.append(column)
     yield block
 
 
 def _style(weight: float) -> str:
-    """Return the colours of a cell: lighter grey for more attention; small weights differ more."""
+    """Return the colours of a cell: a lighter grey for more attention.
+
+    The exponent makes small weights differ more than large weights.
+    """
     light = round(255 * weight**0.6)
-    ink = "black" if light > 128 else "white" if weight >= FAINT else "grey62"
+    if light > 128:
+        ink = "black"
+    elif weight >= FAINT:
+        ink = "white"
+    else:
+        ink = "grey62"  # the dot is paler than digits
     return f"{ink} on rgb({light},{light},{light})"

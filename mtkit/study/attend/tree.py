@@ -26,6 +26,7 @@ class TreeNode:
     """A live hypothesis of the step before, with one more symbol."""
 
     tokens: tuple[int, ...]
+    """Symbols without BOS; the last symbol may be EOS."""
     log_prob: float
     fate: Fate
 
@@ -51,7 +52,7 @@ class BeamTree:
     """The length penalty: scores of finished hypotheses are log P / |y|^alpha."""
 
     def is_of_winner(self, node: TreeNode) -> bool:
-        """Return whether the best hypothesis begins with, or is, this node."""
+        """Return whether the best hypothesis begins with this node, or is this node."""
         winner = (*self.finished[0].tokens, EOS)
         return winner[: len(node.tokens)] == node.tokens
 
@@ -61,16 +62,31 @@ def search_tree(reader: Reader, source_ids: Sequence[int]) -> BeamTree:
     settings = reader.settings
     recorder = _Recorder(Beam(settings.beam, settings.length_penalty))
     source = torch.tensor([[*source_ids, EOS]], device=reader.model.device)
-    found = search(reader.model, source, recorder, constraints_of(settings), settings.max_length)
-    *steps, last = recorder.steps
-    # No step extends what is live at the end.
-    steps.append([replace(it, fate="dropped") if it.fate == "live" else it for it in last])
-    return BeamTree(steps, _finished(found), settings.beam, settings.length_penalty)
+    hypotheses = search(
+        reader.model, source, recorder, constraints_of(settings), settings.max_length
+    )
+    # No step follows the last one, so nodes that are live there count as dropped.
+    *steps, last_step = recorder.steps
+    last_nodes: list[TreeNode] = []
+    for node in last_step:
+        if node.fate == "live":
+            node = replace(node, fate="dropped")
+        last_nodes.append(node)
+    return BeamTree(
+        steps=[*steps, last_nodes],
+        finished=_finished(hypotheses),
+        beam=settings.beam,
+        alpha=settings.length_penalty,
+    )
 
 
 @dataclass(frozen=True)
 class _Recorder(Stepper):
-    """Beam search for one sentence that records the nodes of each step."""
+    """Beam search for one sentence that records the nodes of each step.
+
+    `beam` searches. The recorder computes the same candidates a second time, and sees in the
+    results of `beam` what became of each candidate.
+    """
 
     beam: Beam
     steps: list[list[TreeNode]] = field(default_factory=list)
@@ -81,22 +97,28 @@ class _Recorder(Stepper):
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        sums, flat = best_sums(live.scores, log_probs.unsqueeze(0), 2 * self.beam.width)
-        written, vocabulary = live.written.tolist(), log_probs.shape[1]
+        sums, candidates = best_sums(live.scores, log_probs.unsqueeze(0), 2 * self.beam.width)
+        vocabulary = log_probs.shape[1]
+        written = live.written.tolist()
         grown, pool = self.beam.grow(live, pool, log_probs, is_last=is_last)
-        is_live = {*map(tuple, grown.written.tolist())}
-        is_finished = {hypothesis.tokens for hypothesis in _finished(pool)}
-        step = []
-        for total, index in zip(sums[0].tolist(), flat[0].tolist(), strict=True):
-            if total == NEG_INF:  # a constraint forbids the symbol
+        live_tokens = {tuple(tokens) for tokens in grown.written.tolist()}
+        finished_tokens = {hypothesis.tokens for hypothesis in _finished(pool)}
+        nodes: list[TreeNode] = []
+        for log_prob, candidate in zip(sums[0].tolist(), candidates[0].tolist(), strict=True):
+            if log_prob == NEG_INF:  # a constraint forbids the symbol
                 continue
-            hypothesis, symbol = divmod(index, vocabulary)
+            # Candidates are numbered hypothesis · V + symbol.
+            hypothesis, symbol = divmod(candidate, vocabulary)
             tokens = (*written[hypothesis], symbol)
             text = tokens[:-1] if symbol == EOS else tokens
-            is_ended = text in is_finished and (symbol == EOS or is_last)
-            fate: Fate = "ended" if is_ended else "live" if tokens in is_live else "dropped"
-            step.append(TreeNode(tokens, total, fate))
-        self.steps.append(step)
+            fate: Fate = "dropped"
+            if tokens in live_tokens:
+                fate = "live"
+            # At the last step, hypotheses enter the pool without EOS, too.
+            if text in finished_tokens and (symbol == EOS or is_last):
+                fate = "ended"
+            nodes.append(TreeNode(tokens, log_prob, fate))
+        self.steps.append(nodes)
         return grown, pool
 
     def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
@@ -105,6 +127,11 @@ class _Recorder(Stepper):
 
 def _finished(pool: Hypotheses) -> list[Finished]:
     """Return the hypotheses of the only sentence, without empty places."""
-    columns = (column[0].tolist() for column in (pool.tokens, pool.lengths, pool.scores))
-    rows = zip(*columns, strict=True)
-    return [Finished(tuple(ids[:length]), score) for ids, length, score in rows if score > NEG_INF]
+    tokens = pool.tokens[0].tolist()
+    lengths = pool.lengths[0].tolist()
+    scores = pool.scores[0].tolist()
+    finished: list[Finished] = []
+    for ids, length, score in zip(tokens, lengths, scores, strict=True):
+        if score > NEG_INF:
+            finished.append(Finished(tuple(ids[:length]), score))
+    return finished
