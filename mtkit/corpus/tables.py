@@ -104,7 +104,10 @@ def describe_columns(path: str) -> str:
             record = parse_record(next(lines, ""), f"{path}:1")
         return ", ".join(islice(_column_names(record), MAX_NAMED_COLUMNS))
     with closing(open_rows(path)) as all_rows:
-        rows = sample_cells(islice(all_rows, SAMPLE_ROWS))
+        sample = list(islice(all_rows, SAMPLE_ROWS))
+    for row in sample[:1]:
+        _refuse_other_delimiter(path, row)
+    rows = sample_cells(sample)
     first = rows[0] if rows else []
     texts = find_texts(rows)
     if has_header(rows, texts):
@@ -163,16 +166,24 @@ def _read_rows(path: str, columns: Columns, rows: Iterator[Row]) -> Texts:
         elif max(source, target) < len(row.cells):
             yield path, row.number, row.cells[source], row.cells[target]
         else:
+            _refuse_other_delimiter(path, row)
             raise _too_few_cells(path, row, columns)
 
 
-def _too_few_cells(path: str, row: Row, columns: Columns) -> UserError:
-    where = place_of(path, row.number)
+def _refuse_other_delimiter(path: str, row: Row) -> None:
+    """Raise UserError if a row of a .tsv has no tabs, but another delimiter."""
     delimiter = max(DELIMITER_NAMES, key=row.raw.count)
     if len(row.cells) == 1 and delimiter in row.raw and suffix_of(path) == ".tsv":
         found = plural(row.raw.count(delimiter), DELIMITER_NAMES[delimiter])
         name = PurePath(path.removesuffix(".gz")).with_suffix(".csv").name
-        return UserError(f"{where}: no tabs, but {found}; if they separate cells, name it {name}")
+        raise UserError(
+            f"{place_of(path, row.number)}: no tabs, but {found}; if they separate cells, name it "
+            f"{name}"
+        )
+
+
+def _too_few_cells(path: str, row: Row, columns: Columns) -> UserError:
+    where = place_of(path, row.number)
     source, target = columns
     return UserError(
         f"{where}: columns {source} and {target} (numbered from 0) are read, but the row has only "

@@ -292,6 +292,18 @@ def test_a_name_of_two_columns_and_one_column_for_both_sides_are_refused(
         list(read_pairs(table))
 
 
+@pytest.mark.parametrize(("delimiter", "name"), [(";", "2 semicolons"), (",", "2 commas")])
+def test_another_delimiter_in_a_tsv_is_named(
+    delimiter: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = export([("English", "German", "Note"), *((*pair, "x") for pair in WORDS)], "t.tsv")
+    Path(path).write_text(Path(path).read_text().replace(",", delimiter))
+    for command in ("check", "init", "translate"):
+        assert call(command, path) == 2
+        (error,) = capsys.readouterr().err.splitlines()
+        assert error == f"t.tsv:1: no tabs, but {name}; if they separate cells, name it t.csv"
+
+
 def test_time_stamps_are_no_text() -> None:
     rows = [(f"2024/01/0{day} 10:00:00 AM GMT+1", *pair) for day, pair in enumerate(SENTENCES, 1)]
     assert find_columns(export([("Timestamp", "English", "German"), *rows])) == (1, 2)
