@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mtkit.decoding.api import load as load
     from mtkit.decoding.engines.engine import Request as Request
     from mtkit.decoding.text.line import Line as Line
+    from mtkit.errors import TranslationWarning as TranslationWarning
     from mtkit.pipeline import run as run
     from mtkit.scoring.metrics import score as score
     from mtkit.training.train import train as train
@@ -32,6 +33,7 @@ __version__ = VERSION
 _HOMES = {
     "Line": "mtkit.decoding.text.line",
     "Request": "mtkit.decoding.engines.engine",
+    "TranslationWarning": "mtkit.errors",
     "load": "mtkit.decoding.api",
     "load_config": "mtkit.config.yaml",
     "run": "mtkit.pipeline",
@@ -39,7 +41,8 @@ _HOMES = {
     "train": "mtkit.training.train",
 }
 
-__all__ = ["Line", "Request", "__version__", "load", "load_config", "run", "score", "train"]
+__all__ = ["Line", "Request", "TranslationWarning", "__version__", "load", "load_config", "run"]
+__all__ += ["score", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,10 @@ class UserError(MtkitError):
     exit_code = 2
 
 
+class TranslationWarning(UserWarning):
+    """What some translations lack of their lines; for Python, as commands write it to stderr."""
+
+
 class SettingError(UserError):
     """An unusable value of a setting; a caller may add the place where it was written."""
 

@@ -193,3 +193,19 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     used = {name.split(".")[0] for path in MODULES for name in imports(path)}
     for name in used - {"mtkit", "__future__", "triton"} - sys.stdlib_module_names:
         assert {"yaml": "pyyaml"}.get(name, name).replace("_", "-") in declared
+
+
+PREDICATES_OF_STR = {"isalpha", "isalnum", "islower", "isupper", "istitle", "isspace"}
+PREDICATES_OF_STR |= {"isdigit", "isdecimal", "isnumeric", "isprintable"}
+ROOMS_OF_TEXT = ("corpus", "tokenizer", "batching", "scoring", "decoding", "init", "study")
+
+
+def test_text_is_judged_by_one_module_of_predicates() -> None:
+    for path in MODULES:
+        name = name_of(path)
+        if room_of(name)[1] in ROOMS_OF_TEXT and name != "corpus.characters":
+            nodes = [node for node in ast.walk(parse(path)) if isinstance(node, ast.Attribute)]
+            used = PREDICATES_OF_STR.intersection(node.attr for node in nodes)
+            assert not used, f"{name} uses {used}: use mtkit.corpus.characters"
+            is_titled = any(node.attr == "title" for node in nodes)
+            assert not is_titled or room_of(name)[1] != "decoding", name

@@ -5,13 +5,13 @@ The translation of a line does not depend on other lines.
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import ref
 
@@ -19,9 +19,10 @@ from mtkit.arguments import check_listed, check_text, describe_type
 from mtkit.config.base import validated
 from mtkit.decoding.engines.auto import AutoEngine
 from mtkit.decoding.engines.engine import Engine, EngineOptions, NBestLists, Request, check_names
+from mtkit.decoding.losses import Losses
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.pipeline import open_window
-from mtkit.errors import UserError
+from mtkit.errors import TranslationWarning, UserError
 from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.prefetch import Prefetcher
 from mtkit.tokenizer.codec import Tokenizer
@@ -61,9 +62,17 @@ class Translator:
         return f"<Translator: {', '.join([*names, self.engine.name, beam])}>"
 
     def translate(self, lines: Iterable[str | Line], **settings: Any) -> list[str]:
-        """Return the best translation of each line; `settings` are as in `Request.changed`."""
+        """Return the best translation of each line; `settings` are as in `Request.changed`.
+
+        A TranslationWarning says once how many lines lost a placeholder or a URL, and which share
+        of their letters the vocabulary lacks.
+        """
         request = self.request.changed(scores=False, **settings)
-        return [translation.text for translation in self.submit(lines, request).result()]
+        translations = self.submit(lines, request).result()
+        losses = Losses()
+        losses.count(translations)
+        _warn_of(losses)
+        return [translation.text for translation in translations]
 
     def results(
         self, lines: Iterable[str | Line], request: Request | None = None, **settings: Any
@@ -71,10 +80,11 @@ class Translator:
         """Yield the translation of each line, in order, without waiting for all lines.
 
         `settings` change the request as in `Request.changed`. Another thread iterates over `lines`.
-        Memory use does not depend on the number of lines.
+        Memory use does not depend on the number of lines. After the last line it warns as
+        `translate` does.
         """
         changed = self._request_or_default(request).changed(**settings)
-        return chain.from_iterable(self.stream(lines, changed))
+        return _counted(self.stream(lines, changed))
 
     def _request_or_default(self, request: Request | None) -> Request:
         if request is None:
@@ -216,6 +226,21 @@ def load(
                 f"path: expected the path of a run or model, not {describe_type(place)}"
             )
     return read_models(paths, load_opened)
+
+
+def _counted(windows: Iterable[list[Translation]]) -> Iterator[Translation]:
+    """Yield the translations of all windows, and warn after the last one of what they lack."""
+    losses = Losses()
+    for translations in windows:
+        losses.count(translations)
+        yield from translations
+    _warn_of(losses)
+
+
+def _warn_of(losses: Losses) -> None:
+    for loss in losses.warnings():
+        # The level is that of the code that called `translate`, or takes the translations.
+        warnings.warn(loss, TranslationWarning, stacklevel=3)
 
 
 def _with_spare_hypotheses(request: Request) -> Request:

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from mtkit.config.decoding import DecodingSettings
-from mtkit.corpus.text import normalise
+from mtkit.corpus.text import is_blank, normalise
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.text.line import Line
@@ -106,7 +106,7 @@ class Reader:
         `name`: what errors call the text. `subwords`: label each subword, not each word.
 
         Raises:
-            UserError: text or target is blank or too long, the text has several sentences, or all
+            UserError: text or target is blank or too long, the text is not one sentence, or all
                 scores overflow.
         """
         tokenizer, request = self.tokenizer, Request(self.settings)
@@ -117,7 +117,8 @@ class Reader:
             )
         source_ids = sentences[0].source[:-1] if sentences else []
         if not source_ids:
-            raise UserError(f"{name} is blank; give a sentence")
+            fault = "is blank" if is_blank(text) else "has nothing to translate"
+            raise UserError(f"{name} {fault}; give a sentence")
         if target is None:
             with closing(PyTorchEngine(self.model)) as engine:
                 (hypotheses,) = engine.search(sentences, request).result()

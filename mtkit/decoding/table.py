@@ -70,6 +70,8 @@ class Table(ABC):
 
     unit: ClassVar[str] = "row"
     """What messages count."""
+    is_typed: ClassVar[bool] = False
+    """Whether a user types the text."""
 
     path: str
     mark: bytes

@@ -25,6 +25,7 @@ from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.storage import path_in_oserror
 from mtkit.corpus.files import count_lines, input_lines, open_input, text_lines
 from mtkit.decoding.api import Translator
+from mtkit.decoding.losses import Losses
 from mtkit.decoding.output import check_output, is_stream, open_output
 from mtkit.decoding.table import Table, check_output_name, open_table
 from mtkit.decoding.text.line import Line, Translation
@@ -213,6 +214,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             say(f"{files.output}: resuming after {text.unit} {done:,}")
         shown.advance(done)
         number, began = done, time.monotonic()
+        losses = Losses(done)
         for translations in _translations(translator, text, done):
             rows = [
                 text.output(row, translation)
@@ -221,6 +223,10 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             with path_in_oserror(files.output or Path("stdout")):
                 target.writelines(rows)
                 target.flush()
+            losses.count(translations)
+            if text.is_typed:  # each warning below its line
+                _warn_of(losses)
+                losses = Losses(losses.lines)
             for translation in translations:
                 number += 1
                 if translation.truncated:
@@ -232,12 +238,18 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     if files.output:
         seconds = time.monotonic() - began
         say(f"{files.output}: {plural(number - done, text.unit)} translated in {seconds:,.1f} s")
+    _warn_of(losses)
     if truncated:
         warn(
             f"{truncated:,} of {number - done:,} translations may be incomplete (such as of "
             f"{text.unit} {', '.join(map(str, examples))}), because they reached max_length "
             f"{translator.request.settings.max_length}"
         )
+
+
+def _warn_of(losses: Losses) -> None:
+    for loss in losses.warnings():
+        warn(loss)
 
 
 def _dependencies(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:
@@ -260,7 +272,7 @@ def _translations(
     translator: Translator, text: Text | Table, done: int
 ) -> Iterator[list[Translation]]:
     """Yield the translations of all lines after the first `done`; typed lines one by one."""
-    if isinstance(text, Text) and text.is_typed:
+    if text.is_typed:
         say("type a line to translate; Ctrl-D ends")
         for number, typed in enumerate(iter(partial(ask, "> "), None)):
             yield translator.submit([Line(typed, id=number)]).result()

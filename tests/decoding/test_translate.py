@@ -117,15 +117,17 @@ def test_sentences_of_a_line_are_translated_one_by_one(copier: Translator) -> No
     sentences = ["Am 3. Oktober kam Dr. Maier.", "Warum?", "Two dogs!"]
     line = " ".join(sentences)
     one_by_one = with_settings(copier, sentences="de-AT")
-    actual = [ids[:-1] for text in (line, "雨。犬！", " ") for ids in sources_of(one_by_one, text)]
-    assert actual == copier.tokenizer.encode_source([*sentences, "雨。", "犬！"])
-    assert one_by_one.translate([Line(line, prefix="Am"), " "]) == [line, ""]
+    texts = [line, "Dogs。Why！", " "]
+    actual = [ids[:-1] for text in texts for ids in sources_of(one_by_one, text)]
+    assert actual == copier.tokenizer.encode_source([*sentences, "Dogs。", "Why！"])
+    spelled = copier.tokenizer.source_spelling.respell(line)
+    assert one_by_one.translate([Line(line, prefix="Am"), " "]) == [spelled, ""]
 
 
 def test_a_character_of_many_subwords_is_split_as_well(copier: Translator) -> None:
     copier = with_settings(copier, max_length=3)
-    assert "".join(copier.translate(["雨 😀 \ufdfa"])).replace(" ", "") != ""
-    assert max(map(len, sources_of(copier, "雨 😀 \ufdfa"))) == 3 + len([EOS])
+    assert "".join(copier.translate(["A 雨 😀 \ufdfa"])).replace(" ", "") != ""
+    assert max(map(len, sources_of(copier, "A 雨 😀 \ufdfa"))) == 3 + len([EOS])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])

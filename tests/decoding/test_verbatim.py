@@ -64,7 +64,8 @@ SENTENCES_WITH_NUMBERS = [
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return train(normalization_rule_name="identity")
+    lines = [*SENTENCES, "Собака бежит."]
+    return train(lines, vocab_size=320, normalization_rule_name="identity")
 
 
 @pytest.fixture(scope="module")

@@ -49,6 +49,12 @@ from mtkit.decoding.text.case import truecase
 from mtkit.decoding.text.line import Context, Line, Span
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.sentences import split_sentences
+from mtkit.decoding.text.untranslatable import (
+    copy_outer_tags,
+    find_untranslatable,
+    is_untranslatable,
+    lost_spans,
+)
 from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.errors import MtkitError
 from mtkit.report import quietly, table
@@ -181,6 +187,19 @@ UNITS = {
     "hyphens": "-",
     "word-hyphens": "a-",
     "slashes": "a/",
+    "folders": "/a/",
+    "names of files": "a.b",
+    "full stops in names": "a.",
+    "schemes": "a://",
+    "addresses": "a@b.c",
+    "at signs": "a@",
+    "placeholders": "{a}",
+    "unclosed placeholders": "{a",
+    "formats": "%-5.2",
+    "formats without an end": "%00000",
+    "tags": "<b>",
+    "comments": "<!-- ",
+    "commands in braces": "{\\\\a",
     "underscores": "_",
     "commas": ",",
     "semicolons": "; ",
@@ -201,6 +220,9 @@ UNITS = {
     "Latin words": "the dog ran ",
     "Latin with accents": "é",
     "Cyrillic": "собака ",
+    "Cyrillic among Latin": "dоg ",
+    "one word of Cyrillic among Latin": "оo",
+    "em dashes": "a—",
     "one Cyrillic word": "ж",
     "Arabic": "كلب ",
     "Devanagari": "कुत्ता ",
@@ -228,6 +250,7 @@ TEXTS: dict[str, Text] = {
     "nested [": _followed("[", "]"),
     "nested “": _followed("“", "”"),
     "nested tags": _followed("<a ", ">"),
+    "a long format": _followed("%", "0"),
     "digits, then letters": _followed("1", "a"),
     "spaces, then full stops": _followed(" ", "."),
     "marks, then letters": _followed("\u0300", "a"),
@@ -303,6 +326,16 @@ def split_and_join(request: Request, text: str, prefix: str = "") -> None:
 def copy_parts(text: str) -> None:
     span = Span(text, range(len(text)), Line(text))
     copy_verbatim([span], Context(tokenizer(), request()))
+    copy_outer_tags([span], Context(tokenizer(), request()))
+
+
+def spell(text: str) -> None:
+    spelling = tokenizer("identity").source_spelling
+    spelling.origins(text)
+    spelling.unknown_letters(text)
+    tokenizer("identity").unknown_target_letters(text)
+    is_untranslatable(text, tokenizer("identity"))
+    lost_spans(find_untranslatable(text), text)
 
 
 def split_lines_into_sentences(language: str, text: str) -> None:
@@ -342,6 +375,7 @@ def read_as_table(name: str, content: Callable[[str], str], text: str) -> None:
 
 MODULES = (
     "config.language_codes",
+    "corpus.characters",
     "corpus.columns",
     "corpus.languages",
     "corpus.misalignment",
@@ -351,6 +385,7 @@ MODULES = (
     "decoding.text.case",
     "decoding.text.line",
     "decoding.text.sentences",
+    "decoding.text.untranslatable",
     "decoding.text.verbatim",
     "report",
     "study.attend.sentences",
@@ -394,6 +429,7 @@ FUNCTIONS: dict[str, TextFunction] = {
         for code in ("en", "ja", "hi", "my")
     },
     "copy verbatim": copy_parts,
+    "spell": spell,
     "hash_of": lambda text: hash_of(pair(text, text)),
     "compute_statistics": lambda text: compute_statistics([pair(text, text)]),
     "compute_statistics of lines": lambda text: compute_statistics(

@@ -113,6 +113,7 @@ def test_a_validation_scores_lines_of_the_whole_set(
     fresh: Fresh, monkeypatch: MonkeyPatch, capsys: Capture
 ) -> None:
     scored: list[list[str]] = []
+
     def record(hypotheses: list[str], references: list[str], **options: Any) -> Any:
         scored.append(references)
         return score(hypotheses, references, **options)

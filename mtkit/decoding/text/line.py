@@ -43,6 +43,12 @@ class Translation:
     """Whether the output reached `max_length`."""
     alternatives: list[Translation] = field(default_factory=list)
     """The other hypotheses of the n-best list, or the other samples, all with different texts."""
+    lost: list[str] = field(default_factory=list)
+    """URLs, placeholders, tags and the like in the line that `text` lacks."""
+    letters: int = 0
+    """Number of letters in the line, without those of URLs and the like."""
+    unknown_letters: str = ""
+    """Those of them that the vocabulary can spell in no way."""
     alignment: set[tuple[int, int]] = field(default_factory=set)
     """Links (i, j) from word i of the line to word j of `text`, numbered from 0, if requested."""
 

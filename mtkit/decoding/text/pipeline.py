@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from mtkit.corpus.characters import count_letters
 from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.text.case import restore_case
@@ -31,13 +32,21 @@ from mtkit.decoding.text.line import (
 )
 from mtkit.decoding.text.prefix import keep_prefixes
 from mtkit.decoding.text.sentences import split_into_sentences
-from mtkit.decoding.text.verbatim import copy_verbatim, has_letters
+from mtkit.decoding.text.untranslatable import (
+    copy_outer_tags,
+    find_untranslatable,
+    is_untranslatable,
+    lost_spans,
+    without_spans,
+)
+from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.decoding.text.words import Words
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 
 STEPS: Sequence[TextStep] = (
     keep_prefixes,  # before all steps that change nothing after a prefix
+    copy_outer_tags,  # before the case, which the letters of tags would hide
     restore_case,  # before all steps that split: it looks at the whole line
     copy_verbatim,
     split_into_sentences,
@@ -66,6 +75,12 @@ class _SplitLine:
     """The leaves of the tree, in order."""
     words: Words | None
     """The words of the line, if alignments are requested."""
+    spans: Sequence[str]
+    """What a translation should have as it is, such as URLs and placeholders."""
+    letters: int
+    """Number of letters outside of the spans."""
+    unknown_letters: str
+    """Those of them that the vocabulary can spell in no way."""
 
 
 @dataclass(frozen=True)
@@ -159,12 +174,14 @@ class Window:
             # Texts that differ only in their spaces would look the same.
             visible = " ".join(answer.text.split())
             if visible not in by_text:
-                by_text[visible] = self._finish(answer, hypotheses)
+                by_text[visible] = self._finish(answer, hypotheses, line)
         best, *others = by_text.values()
         others = others[: self.context.request.n_best - 1]
         return replace(best, alternatives=others)
 
-    def _finish(self, answer: Answer, hypotheses: Sequence[Hypothesis]) -> Translation:
+    def _finish(
+        self, answer: Answer, hypotheses: Sequence[Hypothesis], line: _SplitLine
+    ) -> Translation:
         """Return the translation of a line: its text, and the hypotheses of all leaves."""
         alignment: set[tuple[int, int]] = set()
         if answer.links:
@@ -178,6 +195,9 @@ class Window:
             _total_score(hypotheses, self.context.request.settings.length_penalty),
             tokens,
             truncated=not all(hypothesis.finished for hypothesis in hypotheses),
+            lost=lost_spans(line.spans, answer.text),
+            letters=line.letters,
+            unknown_letters=line.unknown_letters,
             alignment=alignment,
         )
 
@@ -189,7 +209,7 @@ _COPIED = Hypothesis([], score=0.0, finished=True)
 def open_window(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -> Window:
     """Lead the lines through all steps to the model."""
     context = Context(tokenizer, request)
-    begun = [_begin(line) for line in lines]
+    begun = [_begin(line, tokenizer) for line in lines]
     spans = [part for part in begun if isinstance(part, Span)]
     trees = iter(_run(spans, STEPS, context))
     sentences: list[Sentence] = []
@@ -202,19 +222,28 @@ def open_window(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -
                 key = (line.id or 0, len(leaves))
                 sentences.append(Sentence([*leaf.ids, EOS], list(begin), key))
             leaves.append(leaf)
-        words = None
-        if request.alignments and isinstance(part, Span):
-            words = Words(part.text)
-        split.append(_SplitLine(tree, leaves, words))
+        is_copied = isinstance(part, Copied)
+        text = part.text
+        own_text = without_spans(text)
+        split.append(
+            _SplitLine(
+                tree,
+                leaves,
+                words=Words(text) if request.alignments and not is_copied else None,
+                spans=[] if is_copied else find_untranslatable(text),
+                letters=count_letters(own_text),
+                unknown_letters=tokenizer.source_spelling.unknown_letters(own_text),
+            )
+        )
     return Window(sentences, split, context)
 
 
-def _begin(line: Line) -> Span | Copied:
+def _begin(line: Line, tokenizer: Tokenizer) -> Span | Copied:
     """Return what the steps get of a line; or its translation, if there is nothing to translate."""
     text = normalised_text(line)
     if is_blank(text):
         return Copied("")
-    if not has_letters(text) and not normalised_prefix(line):
+    if is_untranslatable(text, tokenizer) and not normalised_prefix(line):
         return Copied(in_one_line(without_surrogates(line.text)))
     return Span(text, range(len(text)), line)
 

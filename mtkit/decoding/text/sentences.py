@@ -29,7 +29,8 @@ BLOCK_CHARACTERS = 4096
 # Full stops and question marks: Latin; Han and kana; Devanagari, Urdu, Ethiopic, Burmese, Khmer,
 # Armenian, Tibetan.
 SENTENCE_END = re.compile(r"[.!?…؟][\"'”’»)\]]*\s+|[。！？｡।॥۔።፧။។៕։།][\"'”’»)\]」』）]*\s*")
-UNSPACED = re.compile(f"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{CLOSE_CHARACTERS}]")
+UNSPACED_CHARACTERS = f"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{CLOSE_CHARACTERS}"
+UNSPACED = re.compile(f"[{UNSPACED_CHARACTERS}]")
 """A letter of a script without spaces between words: kana, Han, Thai, Lao, Burmese, or Khmer."""
 _KHMER_END = re.compile(r"[។៕][\"'”’»)\]]*\s*")
 """The full stops that sentencex does not know."""

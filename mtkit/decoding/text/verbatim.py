@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from mtkit.corpus.characters import has_letters
 from mtkit.decoding.text.line import Context, Copied, Span, SplitSpan, join_spans, normalised_prefix
+from mtkit.decoding.text.untranslatable import is_one_span
 from mtkit.tokenizer.codec import Tokenizer
 
 _EMOJI = re.compile(
@@ -57,11 +59,6 @@ def copy_verbatim(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
     return splits
 
 
-def has_letters(text: str) -> bool:
-    """Return whether there is anything to translate; numbers, marks and emoji are no letters."""
-    return any(map(str.isalpha, text))
-
-
 def _find_runs(span: Span, tokenizer: Tokenizer) -> list[_Run]:
     """Split a span into runs that are translated and runs that are copied, in order.
 
@@ -103,10 +100,11 @@ def _find_cuts(text: str, tokenizer: Tokenizer) -> list[int]:
 
 
 def _begin_of_last_marks(text: str, begin: int) -> int:
-    """Return where the dates and marks after the last sentence begin, else the end of the text."""
+    """Return where the marks, dates and URLs after the last sentence begin, else the end."""
     first_mark = end = len(text)
     while (space := text.rfind(" ", begin, end)) > begin:
-        if not _MARK_AFTER.fullmatch(text, space + 1, end):
+        mark = text[space + 1 : end]
+        if not (_MARK_AFTER.fullmatch(mark) or is_one_span(mark)):
             break
         if text[space - 1] in _END:
             first_mark = space

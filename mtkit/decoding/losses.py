@@ -1,0 +1,51 @@
+"""What translations lose, counted for a warning: letters and placeholders of their lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mtkit.decoding.text.line import Translation
+from mtkit.report import plural
+from mtkit.tokenizer.spelling import UnknownLetters
+
+
+@dataclass
+class Losses:
+    """Counts over the translations of lines that follow each other."""
+
+    lines: int = 0
+    """Number of the last line that was counted."""
+    lines_with_loss: int = 0
+    first_line_with_loss: int = 0
+    first_lost: str = ""
+
+    def __post_init__(self) -> None:
+        self.letters = UnknownLetters()
+
+    def count(self, translations: Iterable[Translation]) -> None:
+        """Count the translations of the next lines."""
+        for translation in translations:
+            self.lines += 1
+            place = f"line {self.lines:,}"
+            self.letters.count(translation.letters, translation.unknown_letters, place)
+            if translation.lost:
+                self.lines_with_loss += 1
+                if self.lines_with_loss == 1:
+                    self.first_line_with_loss = self.lines
+                    self.first_lost = translation.lost[0]
+
+    def warnings(self) -> list[str]:
+        """Return a sentence for each kind of loss, without those that are too rare to matter."""
+        found: list[str] = []
+        if self.letters.is_unusual:
+            found.append(
+                f"{self.letters}; words with such letters are rarely translated correctly, and "
+                "a line with no other letters is copied"
+            )
+        if self.lines_with_loss:
+            found.append(
+                f"{plural(self.lines_with_loss, 'line')} lost a placeholder, tag or URL; first: "
+                f"line {self.first_line_with_loss:,} ({self.first_lost})"
+            )
+        return found
