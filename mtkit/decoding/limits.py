@@ -22,6 +22,8 @@ LENGTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """The lengths to which limits are rounded up, so that few requests serve many lines."""
 RATIO_MARGIN = 1.5
 """A long translation may be this much longer than a mean reference of its source."""
+SOURCE_MARGIN = 1.25
+"""Any translation may be this much longer than its source."""
 COVERED_REFERENCES = 0.99
 """Share of the references that are within the limit; the others are mostly misaligned."""
 MIN_SLACK = 8.0
@@ -72,5 +74,8 @@ def _limits(sources: _Lengths, targets: _Lengths) -> list[float]:
     ratio = RATIO_MARGIN * targets.sum() / max(1, sources.sum())
     excess = targets - ratio * sources
     slack = max(MIN_SLACK, float(np.quantile(excess, COVERED_REFERENCES)))
-    # A source that is longer than the limit would be split.
-    return [max(ratio * length + slack, length + 1.0) for length in sources.tolist()]
+    # A source that is longer than the limit would be split; truecasing may lengthen it a little.
+    return [
+        max(ratio * length + slack, SOURCE_MARGIN * length + MIN_SLACK)
+        for length in sources.tolist()
+    ]
