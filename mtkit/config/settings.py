@@ -72,6 +72,9 @@ class TokenizerSettings(Settings):
     character_coverage: float = Field(
         0.9995, ge=0.98, le=1, description="share of the text whose characters get a subword"
     )
+    split_digits: bool = Field(
+        True, description="every digit is a subword, so that numbers are translated digit by digit"
+    )
     sample_lines: PositiveInt = Field(2_000_000, description="most lines per side to train on")
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,9 @@ MAX_SEVERAL = 0.05
 """From this share of lines with several sentences on, a model learns to translate such lines."""
 MIN_TRIED = 100
 """Fewest held-out pairs whose sentences are representative; otherwise all pairs are examined."""
+_DIGIT = re.compile(r"\d")
+MIN_USES = 5
+"""Fewest uses of a word from which a model can learn it."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,11 @@ class CorpusFacts:
     truecase: bool = False
     dotless_i: str | None = None
     """The sides whose language has ı, as in the decoding settings."""
+    frequent_words: int | None = None
+    """Estimated number of words with at least MIN_USES uses, of the larger vocabulary.
+
+    None if a side puts no spaces between words.
+    """
     max_vocabulary: int | None = None
     """The largest vocabulary that can be trained on the text, if known."""
 
@@ -70,7 +79,8 @@ def describe_corpus(
 
     Counts are estimated from the sample; `existing`: pairs in validation and test sets of the user.
     """
-    drawn = report.statistics[0].sample
+    statistics = report.statistics[0]  # `init` reads one corpus
+    drawn = statistics.sample
     scale = report.distinct_pairs / max(1, len(drawn))
     divided = list(partition.divide(drawn))
     counts = Counter(part for part, _ in divided)
@@ -94,12 +104,17 @@ def describe_corpus(
     if len(examined) < MIN_TRIED:
         examined = [pair for _, pair in divided]
 
+    frequent_words = None
+    if statistics.source.is_spaced and statistics.target.is_spaced:
+        frequent_words = round(scale * max(map(count_frequent_words, vocabulary_texts)))
+
     facts = CorpusFacts(
         pairs=round(scale * len(sample)),
         valid=existing.get("valid", round(scale * counts["valid"])),
         test=existing.get("test", round(scale * counts["test"])),
         is_joint=is_joint,
         characters=max(count_frequent(lines) for lines in vocabulary_texts),
+        frequent_words=frequent_words,
         has_repeated_pairs=report.repeated.count > 0,
         broken_rules={rule: round(scale * broken_rules[rule]) for rule in report.drop},
         sentences=_splitting_language(examined, languages, abbreviations),
@@ -149,3 +164,9 @@ def count_frequent(lines: Iterable[str]) -> int:
     counts = np.cumsum([count for _, count in characters.most_common()])
     needed = TokenizerSettings().character_coverage * characters.total()
     return int(np.searchsorted(counts, needed)) + 1
+
+
+def count_frequent_words(lines: Iterable[str]) -> int:
+    """Return how many strings between spaces are used MIN_USES times; numbers do not count."""
+    uses = Counter(word for line in lines for word in line.split())
+    return sum(count >= MIN_USES and _DIGIT.search(word) is None for word, count in uses.items())

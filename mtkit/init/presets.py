@@ -51,6 +51,8 @@ NOMINAL_VOCABULARY = 8_000
 """The vocabulary for which the presets are compared; the vocabulary is chosen after the preset."""
 VOCABULARY_BY_PAIRS = {2_000_000: 32_000, 500_000: 16_000, 15_000: 8_000, 5_000: 4_000, 0: 2_000}
 """For each least number of pairs: the subwords of a vocabulary that both sides share."""
+SUBWORDS_PER_WORD = 4
+"""Most subwords for each frequent word, beside bytes and characters; text has 1 to 3."""
 VALIDATIONS = (10, 5, 3, 2)
 """Possible numbers of validations: as many as there is time for."""
 MIN_STEPS = 100
@@ -223,16 +225,27 @@ def _plan_validations(facts: CorpusFacts, trial: Trial, budget: float) -> Valida
 
 
 def choose_vocabulary(facts: CorpusFacts, pairs: int) -> int:
-    """Return the number of subwords of each vocabulary, for `pairs` pairs in training."""
+    """Return the number of subwords of each vocabulary, for `pairs` pairs in training.
+
+    A corpus of few words, such as a price list, gets a small one: a larger vocabulary would have
+    parts of codes and names, of which each is too rare to be learned.
+    """
     size = next(subwords for least, subwords in VOCABULARY_BY_PAIRS.items() if pairs >= least)
     if not facts.is_joint:
         size = size * 5 // 8
     bytes_and_special_symbols = 256 + 4
     # Half as many again, so that the vocabulary holds more than single characters.
     needed = bytes_and_special_symbols + facts.characters + facts.characters // 2
-    in_hundreds = math.ceil(needed / 100)
-    size = max(size, 100 * in_hundreds)
+    if facts.frequent_words is not None:
+        useful = needed + SUBWORDS_PER_WORD * facts.frequent_words
+        size = min(size, _round_up(useful))
+    size = max(size, _round_up(needed))
     return min(size, facts.max_vocabulary or size)
+
+
+def _round_up(size: int) -> int:
+    """Return the next multiple of 100."""
+    return 100 * math.ceil(size / 100)
 
 
 def choose_batch(trial: Trial, tokens: float, epoch_tokens: float) -> tuple[int, int]:

@@ -34,12 +34,20 @@ from mtkit.tokenizer.spelling import UnknownLetters
 
 MAX_LINE_CHARACTERS = 2000
 """Largest line; longer lines are split, because SentencePiece would drop them or fail."""
+MAX_CHARACTER_BYTES = 10
+"""Most bytes of a character of a line: 4 in UTF-8, and 3 for each of two boundaries."""
 MAX_SAMPLE_CHARACTERS = 1 << 28
 """Largest number of characters in the sample, to limit memory."""
 MAX_COMPARED_PAIRS = 10_000
 """Number of pairs at the start of the corpus whose letters an existing tokenizer should know."""
+BOUNDARY = "\ufdd0"
+"""Marks where no subword may continue; Unicode reserves it for such uses, so no text contains it.
+
+A control character would not do, because some of SentencePiece's normalisations remove it.
+"""
 SPM_THREADS = 16
 """Number of threads; fixed, because the model file depends on it."""
+_DIGIT = re.compile(r"\d")  # in Python, the decimal digits of all scripts
 
 
 class VocabularyTooLarge(UserError):  # noqa: N818
@@ -199,19 +207,34 @@ def _split_long_lines(lines: Iterable[str]) -> Iterator[str]:
             yield line[start : start + MAX_LINE_CHARACTERS]
 
 
+def separate_digits(line: str) -> str:
+    """Return the line with a BOUNDARY on both sides of each digit, of any script.
+
+    SentencePiece's own option for this knows only the digits of ASCII and their full-width forms.
+    """
+    return _DIGIT.sub(f"{BOUNDARY}\\g<0>{BOUNDARY}", line)
+
+
 def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) -> bytes:
     """Train a SentencePiece model, and return it serialised; `name` is its file name."""
+    lines = _split_long_lines(lines)
+    # In other kinds of models, each character is a subword anyway, and boundaries are errors.
+    has_boundaries = settings.split_digits and settings.type in ("bpe", "unigram")
+    if has_boundaries:
+        lines = map(separate_digits, lines)
     model = BytesIO()
     try:
         SentencePieceTrainer.train(
-            sentence_iterator=_split_long_lines(lines),
+            sentence_iterator=iter(lines),
             model_writer=model,
             model_type=settings.type,
             vocab_size=settings.vocab_size,
             normalization_rule_name=settings.normalization,
             byte_fallback=settings.byte_fallback,
             character_coverage=settings.character_coverage,
-            max_sentence_length=4 * MAX_LINE_CHARACTERS,  # in bytes; a character takes up to 4
+            pretokenization_delimiter=BOUNDARY if has_boundaries else "",
+            split_digits=has_boundaries,  # also those of normalised text: ½ becomes 1⁄2
+            max_sentence_length=MAX_CHARACTER_BYTES * MAX_LINE_CHARACTERS,
             num_threads=SPM_THREADS,
             pad_id=PAD,
             unk_id=UNK,

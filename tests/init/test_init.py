@@ -48,6 +48,7 @@ from mtkit.init.presets import (
     Preset,
     Trial,
     choose_plan,
+    choose_vocabulary,
 )
 from mtkit.init.trial import run_trial
 from mtkit.tokenizer.train_spm import train_tokenizer
@@ -115,6 +116,7 @@ CORPORA = st.builds(
     abbreviations=st.sampled_from(["", "M", "No Mme"]),
     truecase=st.booleans(),
     dotless_i=st.sampled_from([None, "both"]),
+    frequent_words=st.none() | st.integers(0, 10**6),
     max_vocabulary=st.none() | st.integers(270, 8000),
 )
 TRIALS = st.builds(
@@ -427,6 +429,28 @@ def test_sides_in_one_script_share_a_vocabulary(
 ) -> None:
     pairs = [(f"Two men are in Rome {i}.", f"{target} {i}") for i in range(60)]
     assert described(pairs, (None, None), tmp_path).is_joint == is_joint
+
+
+def test_a_corpus_of_few_words_gets_a_small_vocabulary(tmp_path: Path) -> None:
+    draw = random.Random(1).choices
+    codes = ["".join(draw("ABCDEFGHIJ", k=6)) for _ in range(2_000)]
+    pairs = [
+        (f"The shop sold {code} for $ {i}.", f"Der Laden verkaufte {code} für {i} $.")
+        for i, code in enumerate(codes)
+    ]
+    few = described(pairs, ("en", "de"), tmp_path)
+    assert few.frequent_words == 10  # The shop sold for $ Der Laden verkaufte für $. and no code
+    assert choose_vocabulary(few, few.pairs) == 400
+    words = ["".join(draw("abcdefghij", k=4)) for _ in range(3_000)]
+    ordinary = [(" ".join(draw(words, k=9)), " ".join(draw(words, k=9))) for _ in range(2_000)]
+    many = described(ordinary, ("en", "de"), tmp_path)
+    assert choose_vocabulary(many, many.pairs) == choose_vocabulary(facts(), many.pairs) == 2_000
+
+
+@pytest.mark.parametrize("target", ["汤姆今天回家", "พ่อกลับบ้าน"])
+def test_words_are_not_counted_without_spaces(target: str, tmp_path: Path) -> None:
+    pairs = [(f"Tom goes home {i}.", f"{target}{i}") for i in range(60)]
+    assert described(pairs, ("en", None), tmp_path).frequent_words is None
 
 
 def test_abbreviations_of_the_corpus_are_not_split_at(tmp_path: Path) -> None:

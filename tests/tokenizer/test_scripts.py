@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -113,3 +114,72 @@ def test_unseen_compatible_characters_are_read_as_seen_ones(tmp_path: Path) -> N
     offsets = tokenizer.source_offsets(odd)
     assert len(offsets) == len(tokenizer.encode_source([odd])[0])
     assert offsets == sorted(offsets) and offsets[-1] == len(odd) - 1
+
+
+def has_digit(piece: str) -> bool:
+    """Return whether a subword that is no byte has a decimal digit of any script."""
+    return any(unicodedata.category(character) == "Nd" for character in piece)
+
+
+def train_on(lines: list[str], folder: Path, **settings: object) -> Tokenizer:
+    """Train a tokenizer on the lines as both sides."""
+    folder.mkdir()
+    path = folder / "text"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    corpus = {"source": str(path), "target": str(path)}
+    config = Config.model_validate(
+        {
+            "run": str(folder / "run"),
+            "data": {"train": corpus, "valid": corpus},
+            "tokenizer": settings,
+            "training": {"steps": 1},
+        }
+    )
+    return Tokenizer.load(train_tokenizer(config))
+
+
+ZEROS = "0٠۰०০௦๐໐၀០０𝟎"
+"""The digit zero of some scripts; the nine other digits follow it in Unicode."""
+
+
+@pytest.mark.parametrize("normalization", ["identity", "nmt_nfkc", "nfkc"])
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_every_digit_of_every_script_is_a_subword(
+    kind: str, normalization: str, tmp_path: Path
+) -> None:
+    random = Random(1)
+    lines = ["".join(random.choices("abcde ", k=60)) for _ in range(50)]
+    for zero in ZEROS:
+        digits = [chr(ord(zero) + value) for value in range(10)]
+        numbers = ["".join(random.choices(digits, k=3)) for _ in range(5)]
+        lines += [f"{number} a{number}b {number}½" for number in numbers * 10]
+    pieces: dict[bool, set[str]] = {}
+    for is_split in (True, False):
+        tokenizer = train_on(
+            lines,
+            tmp_path / str(is_split),
+            type=kind,
+            normalization=normalization,
+            split_digits=is_split,
+            vocab_size=450,
+        )
+        vocabulary = tokenizer.target_pieces(list(range(tokenizer.target_vocab)))
+        texts = [piece for piece in vocabulary if not piece.startswith("<0x")]
+        pieces[is_split] = {text for text in texts if any(map(is_digit, text))}
+    assert all(map(is_digit, pieces[True]))
+    assert any(len(piece) > 2 for piece in pieces[False])
+    assert {unicodedata.decimal(piece) for piece in pieces[True]} == set(range(10))
+
+
+def is_digit(text: str) -> bool:
+    """Return whether the text is a decimal digit of some script."""
+    return len(text) == 1 and unicodedata.category(text) == "Nd"
+
+
+def test_numbers_are_spelled_digit_by_digit_wherever_they_stand(tmp_path: Path) -> None:
+    line = "2,837,752 of 4.5% cost $10.00 in 1999, x86_64 or 32bit; ١٢٣ کتاب ۱۲۳ ２０円"
+    tokenizer = train_on([line] * 50, tmp_path / "numbers", vocab_size=320)
+    (ids,) = tokenizer.encode_target([line])
+    digits = [piece for piece in tokenizer.target_pieces(ids) if any(map(is_digit, piece))]
+    assert digits == list(filter(is_digit, line))
+    assert tokenizer.decode([ids]) == [line]

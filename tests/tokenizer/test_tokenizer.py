@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.recipe import tokenizer_recipe
 from mtkit.config.settings import Config
 from mtkit.corpus.read import read_pairs
 from mtkit.errors import UserError
@@ -162,6 +163,25 @@ def test_characters_at_the_end_of_very_long_lines_are_learned(tmp_path: Path) ->
         config(tmp_path, [*ENGLISH, long], [*KOREAN, long], vocab_size=330, character_coverage=1.0)
     )
     assert "한" in (artifact.path / "spm.vocab").read_text(encoding="utf-8")
+
+
+def test_long_lines_of_long_digits_are_learned(tmp_path: Path) -> None:
+    lines = ["\N{MATHEMATICAL BOLD DIGIT ONE}\N{MATHEMATICAL BOLD DIGIT TWO}" * 1_000] * 20
+    artifact = train_tokenizer(config(tmp_path, lines, lines, vocab_size=262))
+    pieces = Tokenizer.load(artifact).vocabularies[0]
+    assert "\N{MATHEMATICAL BOLD DIGIT ONE}" in pieces
+
+
+def test_a_tokenizer_from_before_split_digits_stays_up_to_date(tmp_path: Path) -> None:
+    settings = config(tmp_path, ENGLISH, KOREAN)
+    recorded = tokenizer_recipe(settings).resolved()
+    del recorded["tokenizer"]["split_digits"]
+    assert tokenizer_recipe(settings).difference(recorded) is None
+    other = tokenizer_recipe(config(tmp_path, ENGLISH, KOREAN, split_digits=False))
+    change = other.difference(tokenizer_recipe(settings).resolved())
+    assert change is not None and change.describe() == (
+        "tokenizer.split_digits was True, now False"
+    )
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
