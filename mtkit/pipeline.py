@@ -203,7 +203,7 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
     max_seconds = max_test_seconds(float(model.report["training_seconds"]))
     hypotheses: dict[int, str] = {}
     with closing(translator), progress("translating the test set", len(pairs), "lines") as shown:
-        translator.translate(sources[:1])  # the first call prepares the engine
+        translator.submit(sources[:1]).result()  # the first call prepares the engine
         started = time.monotonic()
         done = 0
         size = min(TEST_PORTIONS, math.ceil(TEST_PORTIONS * MIN_TEST_LINES / len(pairs)))

@@ -90,6 +90,8 @@ def _find_by_name(name: str) -> str | None:
 
     if name.isascii() and len(name) <= len("ua"):  # more likely a wrong code, here for Ukrainian
         return None
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+        return None  # marisa-trie fails at control characters and lone surrogates
     decomposed = unicodedata.normalize("NFD", name)
     unmarked = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
     for names in _names():

@@ -182,7 +182,9 @@ class TrainingSettings(Settings):
         "auto", description="data type of matrix products; auto: bfloat16 where it is faster"
     )
     validate_every: Interval = 500
-    validation_sentences: NonNegativeInt = Field(1000, description="lines for BLEU and chrF")
+    validation_sentences: NonNegativeInt = Field(
+        1000, description="lines for BLEU and chrF, spread over the validation set"
+    )
     best_by: Criterion = Field(
         "bleu",
         description="score that ranks validations; bleu: chrF if most lines have fewer than four "

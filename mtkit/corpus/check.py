@@ -110,11 +110,6 @@ class CorpusReport:
                 findings.append(finding)
         return findings
 
-    def estimate(self, rule: str) -> int:
-        """Estimate, from the sample, how many pairs of the whole corpus break a rule."""
-        finding = self.rules[rule]
-        return round(finding.count * self.distinct_pairs / max(1, finding.checked))
-
 
 def check_all(corpora: NamedCorpora, languages: Languages) -> dict[str, CorpusReport]:
     """Check all corpora; `languages`: declared codes of source and target.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+from mtkit.corpus.characters import is_in_capitals, is_letter, is_small, letters_and_marks
 from mtkit.corpus.findings import MAX_EXAMPLES, Finding, Status
 from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
@@ -101,19 +102,22 @@ def _has_gap(word: str) -> bool:
     Elsewhere it joins the parts of a name, as in `file_name`, or is markup, as in `_word_`.
     """
     word = word.strip(_PUNCTUATION)
-    if not word.replace("_", "").isalpha():
+    letters = word.replace("_", "")
+    is_plain = bool(letters) and letters_and_marks(letters) == letters
+    if not is_plain or is_in_capitals(letters):
         return False
-    first, *_, last = parts = word.split("_")
-    has_one_edge = (not first) != (not last)
+    parts = word.split("_")
+    has_one_edge = (parts[0] == "") != (parts[-1] == "")
     has_single_letter = any(len(part) == 1 for part in parts)
-    return not word.isupper() and (has_one_edge or has_single_letter)
+    return has_one_edge or has_single_letter
 
 
 def _damaged_by_inverted_marks(text: str, _: SideStatistics) -> list[str]:
     damaged: list[str] = []
     for word in text.split():
         before, *later_parts = word.split("¿")
-        if before[-1:].isalpha() and any(part[:1].islower() for part in later_parts):
+        follows_letter = before != "" and is_letter(before[-1])
+        if follows_letter and any(is_small(part[0]) for part in later_parts if part):
             damaged.append(word)
     return damaged
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ def place_of(path: str, number: int) -> str:
 
 def parse_column(name: str) -> int | str:
     """Return the number that the user has given for a column, or the name."""
-    return int(name) if name.isdecimal() else name
+    return int(name) if re.fullmatch(r"[0-9]+", name) else name
 
 
 def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, str]]:

@@ -16,6 +16,8 @@ class Losses:
 
     lines: int = 0
     """Number of the last line that was counted."""
+    unit: str = "line"
+    """What a line is called in messages, such as "row" of a table."""
     lines_with_loss: int = 0
     first_line_with_loss: int = 0
     first_lost: str = ""
@@ -27,7 +29,7 @@ class Losses:
         """Count the translations of the next lines."""
         for translation in translations:
             self.lines += 1
-            place = f"line {self.lines:,}"
+            place = f"{self.unit} {self.lines:,}"
             self.letters.count(translation.letters, translation.unknown_letters, place)
             if translation.lost:
                 self.lines_with_loss += 1
@@ -41,11 +43,11 @@ class Losses:
         if self.letters.is_unusual:
             found.append(
                 f"{self.letters}; words with such letters are rarely translated correctly, and "
-                "a line with no other letters is copied"
+                f"a {self.unit} with no other letters is copied"
             )
         if self.lines_with_loss:
             found.append(
-                f"{plural(self.lines_with_loss, 'line')} lost a placeholder, tag or URL; first: "
-                f"line {self.first_line_with_loss:,} ({self.first_lost})"
+                f"{plural(self.lines_with_loss, self.unit)} lost a placeholder, tag or URL; first: "
+                f"{self.unit} {self.first_line_with_loss:,} ({self.first_lost})"
             )
         return found

@@ -214,7 +214,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             say(f"{files.output}: resuming after {text.unit} {done:,}")
         shown.advance(done)
         number, began = done, time.monotonic()
-        losses = Losses(done)
+        losses = Losses(done, text.unit)
         for translations in _translations(translator, text, done):
             rows = [
                 text.output(row, translation)
@@ -226,7 +226,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             losses.count(translations)
             if text.is_typed:  # each warning below its line
                 _warn_of(losses)
-                losses = Losses(losses.lines)
+                losses = Losses(losses.lines, text.unit)
             for translation in translations:
                 number += 1
                 if translation.truncated:

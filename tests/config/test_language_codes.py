@@ -95,7 +95,9 @@ def test_a_likely_code_is_suggested(wrong: str, right: str) -> None:
         standard_language(wrong)
 
 
-@pytest.mark.parametrize("wrong", ["", "x", "qx", "12", "e n", "zzz", "und", "a" * 1_000_000])
+@pytest.mark.parametrize(
+    "wrong", ["", "x", "qx", "12", "e n", "zzz", "und", "a" * 1_000_000, "\udc80de"]
+)
 def test_other_text_is_rejected(wrong: str) -> None:
     with pytest.raises(ValueError, match="not a language; use a code") as error:
         standard_language(wrong)
@@ -140,7 +142,7 @@ def test_ordinary_words_are_no_codes_and_names_of_columns() -> None:
         assert not is_language_code(word)
     for name in ("English", "igbo", "Deutsch", "日本語"):
         assert is_language_name(name)
-    for word in ("source", "house", "translation", "title", "notes", "y" * 1_000_000):
+    for word in ("source", "house", "title", "notes", "y" * 1_000_000, "\0" * 100, "\ud800"):
         assert not is_language_name(word)
 
 

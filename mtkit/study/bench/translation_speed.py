@@ -174,7 +174,7 @@ def _measure(
     There is at least one run. Rates are medians of the runs; tokens are target subwords.
     """
     translator = load()
-    translator.translate(lines[:WARM_UP_LINES])
+    translator.submit(lines[:WARM_UP_LINES]).result()
     runs = list(time_work(_translate_texts(translator, repeat(lines)), seconds))
     single_lines = _translate_texts(translator, ([line] for line in lines))
     single = time_work(single_lines, seconds / 2, at_least=MIN_SINGLE_LINES)
@@ -195,6 +195,6 @@ def _translate_texts(translator: Translator, texts: Iterable[Sequence[str]]) -> 
     """Translate one text after the other, and yield each."""
     for text in texts:
         tokens = 0
-        for translation in translator.results(text):
-            tokens += len(translation.tokens)
+        for translations in translator.stream(text):
+            tokens += sum(len(translation.tokens) for translation in translations)
         yield Work(tokens=tokens)
