@@ -11,16 +11,16 @@ from typing import Any
 
 
 def check_listed(values: Any, name: str, item: str = "line") -> Iterable[Any]:
-    """Return the values, which must be a list or another ordered collection, but not a text.
+    """Return the values, which may be any iterable, such as a list or a generator.
 
     `name`: what the error calls the values. `item`: what each of them is.
 
     Raises:
-        TypeError: the values are something else.
+        TypeError: the values are no iterable, a single text or path, or a mapping or set.
     """
-    is_text = isinstance(values, str | bytes | Path)
+    is_single = isinstance(values, str | bytes | Path)
     is_unordered = isinstance(values, Mapping | Set)
-    if is_text or is_unordered or not isinstance(values, Iterable):
+    if is_single or is_unordered or not isinstance(values, Iterable):
         hint = f"; for one {item}, write [{item}]" if isinstance(values, str) else ""
         raise TypeError(f"{name}: expected a list of {item}s, not {describe_type(values)}{hint}")
     return values

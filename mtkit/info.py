@@ -258,11 +258,15 @@ def _open_run(path: Path | None) -> tuple[Path, Config]:
     if (folder / SETTINGS).is_file():
         return folder, config_of(folder)
     is_folder = path is not None and path.is_dir()  # a file is a config
-    is_from_environment = path is None and bool(os.environ.get("MTKIT_MODEL"))
-    if is_folder or is_from_environment:
+    if is_folder or _is_from_environment(path):
         raise UserError(f"{folder} is not a run directory; give a run directory or a config file")
     config = load_config(path)
     return Path(config.run), config
+
+
+def _is_from_environment(path: Path | None) -> bool:
+    """Return whether `default_place` takes the place from the environment, not from a config."""
+    return path is None and bool(os.environ.get("MTKIT_MODEL"))
 
 
 def _settings_yaml(path: Path | None, with_comments: bool) -> Iterator[str]:
@@ -297,7 +301,8 @@ def open_run_info(path: Path | None, *, verify: bool) -> RunInfo:
     else:
         artifacts = _open_parts(folder, verify=verify)
         records = MetricsLog(folder).read()
-    is_named_by_default = path is None and LOCAL.is_file() and not folder.exists()
+    is_default = path is None and not _is_from_environment(path)
+    is_named_by_default = is_default and LOCAL.is_file() and not folder.exists()
     if is_named_by_default:
         config_file = LOCAL
     config = None

@@ -12,6 +12,7 @@ from functools import cache
 from itertools import islice
 from pathlib import Path, PurePath
 from subprocess import DEVNULL, PIPE, Popen
+from tempfile import TemporaryFile
 
 from mtkit.corpus.columns import find_texts
 from mtkit.corpus.files import existing_file, tell_once
@@ -76,18 +77,21 @@ def _run_reader(path: str, *arguments: str) -> Generator[str]:
         UserError: the program fails.
     """
     file = str(existing_file(path))
-    # -P: a folder in which someone works may have a file named like a module.
+    # -P: without it, the modules beside READER would be found before installed ones.
     command = [sys.executable, "-P", str(READER), file, *arguments]
+    # The parser is in Rust: a backtrace would hide its message, the last line of stderr.
     environment = {**os.environ, "RUST_BACKTRACE": "0"}
-    with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=environment) as process:
-        assert process.stdout is not None and process.stderr is not None
-        try:
-            for line in process.stdout:
-                yield line.decode()
-            errors = process.stderr.read().decode(errors="replace")
-            status = process.wait()
-        finally:
-            process.kill()  # if not all lines are wanted
+    with TemporaryFile() as stderr:  # nobody would empty a pipe while stdout is read
+        with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=stderr, env=environment) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    yield line.decode()
+                status = process.wait()
+            finally:
+                process.kill()  # if not all lines are wanted
+        stderr.seek(0)
+        errors = stderr.read().decode(errors="replace")
     if status != 0:
         last_line = errors.strip().rpartition("\n")[2]
         reason = SIGNALS.get(status, last_line or f"exit status {status}")

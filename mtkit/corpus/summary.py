@@ -161,16 +161,20 @@ def _describe_finding(finding: Finding) -> Iterator[str]:
 
 
 def _recommendation(report: CorpusReport, settings: BatchingSettings) -> Iterator[str]:
-    """Yield the settings that would drop faulty pairs, if `settings` lacks some of them."""
-    lines: list[str] = []
-    repeated = report.repeated
-    if repeated.count and repeated.setting and not settings.deduplicate:
-        lines.append("  deduplicate: true")
+    """Yield the settings that drop faulty pairs, if `settings` lacks some of them.
+
+    Those that `settings` has are among them, so that someone who copies the block loses none.
+    """
+    can_drop = report.repeated.setting is not None  # None: held-out data
+    has_repeated = can_drop and report.repeated.count > 0
     missing_rules = [rule for rule in report.drop if rule not in settings.drop]
-    if missing_rules:
-        lines.append(f"  drop: [{', '.join([*settings.drop, *missing_rules])}]")
-    if lines:
-        yield "Recommended settings (`mtkit init` uses them):"
-        yield "  batching:"
-        yield from (f"  {line}" for line in lines)
-        yield ""
+    if not missing_rules and (settings.deduplicate or not has_repeated):
+        return
+    yield "Recommended settings (`mtkit init` uses them):"
+    yield "  batching:"
+    if settings.deduplicate or has_repeated:
+        yield "    deduplicate: true"
+    rules = [*settings.drop, *missing_rules]
+    if rules:
+        yield f"    drop: [{', '.join(rules)}]"
+    yield ""

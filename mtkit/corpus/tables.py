@@ -99,11 +99,12 @@ def find_columns(path: str) -> tuple[int, int]:
 
 
 def describe_columns(path: str) -> str:
-    """Return the names of the columns, for messages; without a header, their numbers."""
+    """Return the names of the columns, for messages; without a header, their numbers.
+
+    A table without text has none.
+    """
     if suffix_of(path) == ".jsonl":
-        with closing(read_lines(path)) as lines:
-            record = parse_record(next(lines, ""), f"{path}:1")
-        return ", ".join(islice(_column_names(record), MAX_NAMED_COLUMNS))
+        return ", ".join(islice(_column_names(_first_record(path)), MAX_NAMED_COLUMNS)) or "none"
     with closing(open_rows(path)) as all_rows:
         sample = list(islice(all_rows, SAMPLE_ROWS))
     for row in sample[:1]:
@@ -113,6 +114,8 @@ def describe_columns(path: str) -> str:
     texts = find_texts(rows)
     if has_header(rows, texts):
         return ", ".join(cell.strip() for cell in first[:MAX_NAMED_COLUMNS] if cell.strip())
+    if not first:
+        return "none"
     return f"0 to {len(first) - 1}, or a name in the first row"
 
 
@@ -152,6 +155,16 @@ def parse_record(line: str, where: str) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: not JSON ({error}); each line must be a JSON object") from None
+
+
+def _first_record(path: str) -> Any:
+    """Return the first object of a .jsonl; None if all lines are blank."""
+    with closing(read_lines(path)) as lines:
+        for number, line in enumerate(lines, 1):
+            record = parse_record(line, f"{path}:{number}")
+            if record is not None:
+                return record
+    return None
 
 
 def _read_rows(path: str, columns: Columns, rows: Iterator[Row]) -> Texts:

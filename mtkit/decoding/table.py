@@ -141,22 +141,23 @@ class CellTable(Table):
 
     def _entries(self) -> Generator[Entry]:
         is_header = self.has_header
-        for row in _read_exactly(self.path):
-            content = row.raw.rstrip("\r\n")
-            end = row.raw[len(content) :]
-            if row.width == 0:  # an empty line stays empty
-                yield Entry(row.raw)
-                continue
-            missing_cells = self.width - row.width
-            before = content + (1 + missing_cells) * self.delimiter
-            text = row.cells[self.column] if self.column < len(row.cells) else ""
-            if is_header and row.cells:
-                is_header = False
-                yield Entry(before + self._cell(self.name) + end)
-            elif is_blank(text):
-                yield Entry(before + self._cell("") + end)
-            else:
-                yield Entry(before, end, in_one_line(_readable(text)))
+        with closing(_read_exactly(self.path)) as rows:
+            for row in rows:
+                content = row.raw.rstrip("\r\n")
+                end = row.raw[len(content) :]
+                if row.width == 0:  # an empty line stays empty
+                    yield Entry(row.raw)
+                    continue
+                missing_cells = self.width - row.width
+                before = content + (1 + missing_cells) * self.delimiter
+                text = row.cells[self.column] if self.column < len(row.cells) else ""
+                if is_header and row.cells:
+                    is_header = False
+                    yield Entry(before + self._cell(self.name) + end)
+                elif is_blank(text):
+                    yield Entry(before + self._cell("") + end)
+                else:
+                    yield Entry(before, end, in_one_line(_readable(text)))
 
     def _cell(self, text: str) -> str:
         if not self.has_quotes:
@@ -226,13 +227,16 @@ def open_table(path: str, column: str | int) -> Table:
         return _open_records(path, column)
     width, row_count = 0, 0
     sample: list[Row] = []
-    for row in _read_exactly(path):
-        row_count += 1
-        width = max(width, row.width)
-        if len(sample) < SAMPLE_ROWS:
-            sample.append(row)
-        if not _is_utf8(row.raw):
-            tell_once(warn, f"{path}: has text that is not UTF-8, which is translated as U+FFFD")
+    with closing(_read_exactly(path)) as rows:
+        for row in rows:
+            row_count += 1
+            width = max(width, row.width)
+            if len(sample) < SAMPLE_ROWS:
+                sample.append(row)
+            if not _is_utf8(row.raw):
+                tell_once(
+                    warn, f"{path}: has text that is not UTF-8, which is translated as U+FFFD"
+                )
     cells = sample_cells(sample)
     layout = find_layout(path, [column], cells)
     if layout.columns[0] >= width:

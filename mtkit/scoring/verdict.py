@@ -83,10 +83,10 @@ def describe_verdict(report: QualityReport) -> str:
 def describe_baseline(report: QualityReport) -> str | None:
     """Compare the score with that of the translation memory; return None if that is unknown."""
     memory = report.parts.get("memory")
-    if memory is None:
+    score = None if memory is None else memory.scores.get(_judged_key(report))
+    if score is None:
         return None
-    key = _judged_key(report)
-    baseline = memory.scores[key].value
+    baseline = score.value
     sample = ""
     if report.sampled_pairs is not None:
         sample = f" (of {report.sampled_pairs:,}, drawn from all)"

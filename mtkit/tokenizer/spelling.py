@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
@@ -39,13 +39,13 @@ _STRETCHERS = ("TATWEEL", "LAJANYALAN")
 _LONG_DASHES = ("EM DASH", "HORIZONTAL BAR")
 """In the names of dashes that need no space around them, where a hyphen would join two words."""
 
-QuoteKind = Literal["double", "single", "angle"]
+QuoteKind = Literal["double", "single", "single angle"]
 _NEAREST_QUOTES: dict[QuoteKind, Sequence[QuoteKind]] = {
     "double": ("double", "single"),
-    "angle": ("angle", "double", "single"),
+    "single angle": ("single angle", "double", "single"),
     "single": ("single",),  # a double quote is no apostrophe
 }
-"""For each kind of quotes, the kinds that stand for it, the nearest first."""
+"""For each kind of quotes, the kinds that stand for it, the nearest first; «» are double."""
 
 
 class SourceSpelling:
@@ -54,7 +54,7 @@ class SourceSpelling:
     Text that the vocabulary can spell never changes, and changed text does not change again.
     """
 
-    def __init__(self, can_spell: Callable[[str], bool], subwords: Iterable[str]) -> None:
+    def __init__(self, can_spell: Callable[[str], bool], subwords: Collection[str]) -> None:
         """Serve a vocabulary; `can_spell` tells whether it encodes a text without bytes and <unk>.
 
         `subwords`: all of its pieces that are text.
@@ -369,13 +369,14 @@ def _classes(character: str) -> Iterator[str]:
 @cache
 def _quote_kind(character: str) -> QuoteKind | None:
     name = unicodedata.name(character, "")
-    if name == "QUOTATION MARK" or "CORNER BRACKET" in name:
+    is_straight = name in ("QUOTATION MARK", "FULLWIDTH QUOTATION MARK")  # double, but unsaid
+    if is_straight or "CORNER BRACKET" in name:
         return "double"
     if not is_sign(character) or not ("QUOTATION MARK" in name or "APOSTROPHE" in name):
         return None
     if "DOUBLE" in name:
         return "double"
-    return "angle" if "ANGLE" in name else "single"
+    return "single angle" if "ANGLE" in name else "single"
 
 
 @cache

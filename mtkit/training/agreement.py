@@ -52,16 +52,23 @@ def check_same(group: ProcessGroup, run: Path, facts: Mapping[str, str | None]) 
 def check_shared(group: ProcessGroup, run: Path) -> None:
     """Raise UserError in every process unless all see the lock that the main process holds."""
     # The main process holds the lock and has written the record, so all others must read the same.
-    records = group.gather(_read_owner(run))
+    of_main, *_ = group.gather(_read_owner(run))
+    if not of_main:  # without a record, all would agree on nothing
+        raise UserError(
+            f"{run / OWNER} cannot be read by the process that wrote it; put {run} on a file "
+            "system that all machines share"
+        )
+    # A network file system may show a new file only after some seconds.
     deadline = time.monotonic() + OWNER_SECONDS
-    while _read_owner(run) != records[0] and time.monotonic() < deadline:
+    while _read_owner(run) != of_main and time.monotonic() < deadline:
         time.sleep(0.1)
     check_same(group, run, {"run directory": _read_owner(run)})
 
 
 def _read_owner(run: Path) -> str:
-    """Return the record of the process that holds the lock of the run; "" without such a file."""
+    """Return the record of the process that holds the lock of the run; "" if it cannot be read."""
     with suppress(OSError):
         os.listdir(run)  # so that a network file system asks its server for new names
+    with suppress(OSError):
         return (run / OWNER).read_text("utf-8", "replace")
     return ""

@@ -23,6 +23,8 @@ from mtkit.report import warn
 from mtkit.training.state import TrainingProgress, TrainState, rank
 
 OPTIMIZER, STATE = "optimizer.safetensors", "state.json"
+STEP_COUNT = "step"
+"""What torch's optimizers call the number of steps of a parameter, the only moment of shape ()."""
 PROGRESS = TypeAdapter(TrainingProgress)
 
 
@@ -183,17 +185,24 @@ def _moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def _load_moments(optimizer: torch.optim.Optimizer, path: Path) -> None:
-    """Load what `_moments` returned; raise UserError if a shape is not that of its parameter."""
+    """Load what `_moments` returned.
+
+    Raises:
+        UserError: a tensor belongs to no parameter, or has another shape than its parameter.
+    """
     states: dict[int, dict[str, Tensor]] = {}
     groups = optimizer.state_dict()["param_groups"]
-    parameters: list[Tensor] = []
+    parameters: dict[str, Tensor] = {}
     for group in optimizer.param_groups:
-        parameters += group["params"]
+        for parameter in group["params"]:
+            parameters[str(len(parameters))] = parameter
     for key, value in safetensors.torch.load_file(path).items():
-        number, name = key.split(".", 1)
-        index = int(number)
-        # A step count has the shape (). With another shape, kernels would read past its end.
-        if value.shape not in ((), parameters[index].shape):
+        number, _, name = key.partition(".")
+        if number not in parameters:
+            raise UserError(f"{path}: {key} belongs to no parameter of the model")
+        # With another shape, kernels would read past the end of a tensor.
+        expected = torch.Size() if name == STEP_COUNT else parameters[number].shape
+        if value.shape != expected:
             raise UserError(f"{path}: {key} has the unexpected shape {tuple(value.shape)}")
-        states.setdefault(index, {})[name] = value
+        states.setdefault(int(number), {})[name] = value
     optimizer.load_state_dict({"state": states, "param_groups": groups})

@@ -299,6 +299,8 @@ def test_the_report_fits_a_terminal_and_failure_exits_with_2(
     assert "drop: [uneven" in output
     show_reports({"train": check_corpus(corpus)}, BatchingSettings(drop=["markup"]))
     assert re.search(r"drop: \[markup, uneven(?!.*markup)", capsys.readouterr().out)
+    show_reports({"train": check_corpus(corpus)}, BatchingSettings(deduplicate=True))
+    assert "  batching:\n    deduplicate: true\n    drop: [" in capsys.readouterr().out
     assert call("check", str(corpus.target), str(corpus.source), "--languages", "en", "jp") == 2
     assert call("check", str(corpus.target), str(corpus.source), "--languages", "en", "ko") == 2
     assert "languages" in capsys.readouterr().err

@@ -217,6 +217,18 @@ def test_a_zip_bomb_ends_in_one_line(
     assert error.startswith("t.xlsx cannot be read as a spreadsheet (it needs too much memory)")
 
 
+def test_a_reader_that_warns_at_length_is_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More than a pipe holds would block the reader if nobody read its warnings."""
+    program = sheets.READER.read_text()
+    warning = "sys.stderr.write('a warning' * (1 << 16))"
+    Path("reader.py").write_text(program.replace("import sys\n", f"import sys\n{warning}\n"))
+    monkeypatch.setattr(sheets, "READER", Path("reader.py"))
+    path = write_xlsx("t.xlsx", {"T": ROWS})
+    assert len([*read_sheet(path)]) > len(PAIRS)
+
+
 @pytest.mark.parametrize("content", [b"", b"PK or so", b"PK\x03\x04" + bytes(100)])
 def test_a_broken_spreadsheet_ends_in_one_line_with_advice(
     content: bytes, capfd: pytest.CaptureFixture[str]

@@ -237,6 +237,13 @@ def test_a_table_is_not_translated_as_text(model: str, capsys: pytest.CaptureFix
     Path("t.jsonl").write_text('{"en": "a", "n": {"de": "b"}}\n')
     assert call("translate", "t.jsonl", "-m", model) == 2
     assert "--columns: en, n.de" in capsys.readouterr().err
+    Path("t.jsonl").write_text('\n \n{"en": "a"}\n')
+    assert call("translate", "t.jsonl", "-m", model) == 2
+    assert "--columns: en (" in capsys.readouterr().err
+    for empty in ("t.csv", "t.tsv", "t.jsonl"):
+        Path(empty).write_text("\n")
+        assert call("translate", empty, "-m", model) == 2
+        assert "--columns: none (" in capsys.readouterr().err
     Path("t.txt").write_bytes("English\tNotes\nA dog.\tx\n".encode("utf-16"))
     for command in ("translate", "check", "init"):
         assert call(command, "t.txt") == 2

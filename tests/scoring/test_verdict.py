@@ -110,6 +110,13 @@ def test_the_overlap_in_reports_of_earlier_versions_is_read() -> None:
     assert first == "test: 2 sources"
 
 
+def test_a_baseline_without_the_score_of_the_verdict_is_left_out() -> None:
+    score = {"name": "BLEU", "score": 35.0, "signature": "x"}
+    parts = {"all": {"lines": 12, "bleu": score}, "memory": {"lines": 12}}
+    facts = QualityReport.from_record({"bleu": score, "overlap": "2 sources", "parts": parts})
+    assert [line.split(":")[0] for line in describe_quality(facts)] == ["test", "verdict"]
+
+
 def test_lines_too_short_for_bleu_are_judged_by_chrf() -> None:
     lines = ["ja"] * 12
     _, judgement, baseline = describe_quality(report(lines, ["nein"] * 12, lines, [False] * 12))

@@ -176,8 +176,11 @@ def test_a_run_named_by_the_environment_is_never_replaced_by_a_config(
     monkeypatch.setenv("MTKIT_MODEL", place)
     with pytest.raises(UserError, match=f"{place} is not a run directory"):
         info(**options)
-    monkeypatch.setenv("MTKIT_MODEL", "")
     Path("mtkit.yaml").write_bytes(demo_config().read_bytes())
+    monkeypatch.setenv("MTKIT_MODEL", "nothing")
+    with pytest.raises(UserError, match="nothing holds no run"):
+        info()
+    monkeypatch.setenv("MTKIT_MODEL", "")
     info(config=True)
 
 

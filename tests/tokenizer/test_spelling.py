@@ -114,6 +114,12 @@ def test_quotes_of_each_language_are_read_as_those_of_the_vocabulary(russian: To
     assert russian.source_spelling.respell('"а" “б” „в“ - г') == "«а» «б» «в» — г"
 
 
+def test_a_wide_quotation_mark_is_double() -> None:
+    spelling = learn(ALPHABET, "‘a’ “b”").source_spelling
+    assert spelling.respell("＂a＂") == "“a”"
+    assert learn(ALPHABET, "＂a＂").source_spelling.respell("It’s “a”") == "It’s ＂a＂"
+
+
 @pytest.mark.parametrize("word", ["сор", "книга", "мир", "РЕМОНТ", "АО"])
 def test_a_word_of_another_script_is_not_read_by_its_looks(word: str, typed: Tokenizer) -> None:
     assert typed.source_spelling.respell(word) == word

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -378,6 +379,22 @@ def test_progress_is_restored_exactly_even_infinite_values(fresh: Fresh, tmp_pat
     checkpoints.save(state)
     assert checkpoints.load_last(other)
     assert other.progress == state.progress
+
+
+def test_moments_without_a_parameter_or_of_another_shape_are_refused(
+    fresh: Fresh, tmp_path: Path
+) -> None:
+    state, other = (state_of(fresh("transformer")) for _ in range(2))
+    state.progress.step = 4
+    first = next(state.model.parameters())
+    owners: dict[str, Any] = {"unexpected shape": first, "no parameter": 9999}
+    for problem, owner in owners.items():
+        checkpoints = checkpoints_in(tmp_path / problem)
+        state.optimizer.state.clear()
+        state.optimizer.state[owner]["exp_avg"] = torch.zeros(())
+        checkpoints.save(state)
+        with pytest.raises(UserError, match=problem):
+            checkpoints.load_last(other)
 
 
 def test_partial_checkpoints_are_removed_when_a_run_resumes(fresh: Fresh) -> None:

@@ -181,6 +181,11 @@ def test_a_process_waits_until_the_lock_of_the_main_process_is_visible(
     check_shared(Second("this process"), tmp_path)
 
 
+def test_processes_do_not_agree_on_a_record_that_nobody_can_read(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read by the process that wrote it"):
+        check_shared(Second(""), tmp_path)
+
+
 class Failed(ProcessGroup):
     """The main process, after the second of two processes has failed."""
 
