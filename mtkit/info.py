@@ -71,13 +71,13 @@ class RunInfo:
     records: Records
     """The lines of metrics.jsonl."""
     config: Config | None
-    """None if the place is no run directory."""
+    """The settings of the run; None for a single artifact, and for a run that has saved none."""
     is_verified: bool
     """Whether the sha256 of every file was checked."""
     owner: str | None = None
     """The process that writes to the run now, in words."""
     config_file: Path | None = None
-    """The config that names the run, if the run has no files yet."""
+    """The config file that the user gives, or ./mtkit.yaml if its run has not begun."""
 
     @property
     def weights(self) -> Artifact | None:
@@ -152,7 +152,10 @@ class RunInfo:
 
     @property
     def test(self) -> Artifact | None:
-        """The test set with its scores, if the present model has translated it."""
+        """The test set with its scores; None if another model than the present one made them.
+
+        Without a model they are returned, because nothing contradicts them.
+        """
         test = self.artifacts.get("test")
         model = self.artifacts.get("model")
         is_stale = (
@@ -284,16 +287,25 @@ def _settings_yaml(path: Path | None, with_comments: bool) -> Iterator[str]:
 
 
 def open_run_info(path: Path | None, *, verify: bool) -> RunInfo:
-    """Open a run or artifact; with `verify`, a part of a run without a manifest counts as damaged.
+    """Open a run or artifact; `path` may also be the config file of a run.
+
+    `verify`: check every file, also those of checkpoints; a part of a run without a manifest counts
+    as damaged.
 
     Raises:
         UserError: there is neither, or `verify` finds damage.
     """
-    folder = path or default_place()
+    place = path or default_place()
+    # ./mtkit.yaml names a run that has not begun, so there is no folder yet.
+    is_default = path is None and not _is_from_environment(path)
+    is_not_begun = is_default and LOCAL.is_file() and not place.exists()
+    folder = place
     config_file = None
-    if folder.is_file():
-        config_file = folder
-        folder, _ = _open_run(folder)
+    if place.is_file():
+        config_file = place
+        folder, _ = _open_run(place)
+    elif is_not_begun:
+        config_file = LOCAL
     artifact = _open_artifact(folder, verify=verify)
     if artifact is not None:
         artifacts = {str(artifact.manifest["kind"]): artifact}
@@ -301,10 +313,6 @@ def open_run_info(path: Path | None, *, verify: bool) -> RunInfo:
     else:
         artifacts = _open_parts(folder, verify=verify)
         records = MetricsLog(folder).read()
-    is_default = path is None and not _is_from_environment(path)
-    is_named_by_default = is_default and LOCAL.is_file() and not folder.exists()
-    if is_named_by_default:
-        config_file = LOCAL
     config = None
     has_saved_settings = (folder / SETTINGS).is_file()
     if has_saved_settings:

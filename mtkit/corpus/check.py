@@ -1,8 +1,8 @@
 """Check a corpus: apply the rules to a sample of it, and report the findings.
 
-The corpus is read once, and a second time up to the last misaligned line. Blank pairs, repeated
-pairs, misaligned lines and the rule `overlap`, of which a few pairs matter, need the whole corpus,
-which takes about 100 bytes per pair.
+The corpus is read once, and a second time up to the first line of the last misaligned passage.
+Blank pairs, repeated pairs, misaligned lines and the rule `overlap`, of which a few pairs matter,
+need the whole corpus, which takes about 100 bytes per pair.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def check_corpus(
         replace(each, held_out=held_out)
         for each in statistics_by_corpus(survey, len(survey.corpora), languages)
     ]
-    if not survey.count and survey.unequal:
-        raise UserError("; ".join(survey.unequal))
+    if not survey.count and survey.length_differences:
+        raise UserError("; ".join(survey.length_differences))
 
     names = [name_of(corpus) for corpus in survey.corpora]
 
@@ -191,7 +191,7 @@ def check_corpus(
         distinct_pairs=survey.distinct,
         statistics=statistics,
         names=names,
-        unequal_files=check_files("; ".join(survey.unequal)),
+        unequal_files=check_files("; ".join(survey.length_differences)),
         misalignment=merge(_check_misalignment(survey)),
         size=check_size(survey.distinct, MIN_PAIRS if is_training else MIN_HELD_OUT_PAIRS),
         languages=merge([check_languages(each, languages) for each in statistics]),
@@ -238,10 +238,13 @@ class _Survey:
         self.repeated = _FaultyPairs()
         self.overlap = _FaultyPairs()
         """The distinct pairs whose source is held out."""
-        self.unequal: list[str] = []
+        self.length_differences: list[str] = []
         """How long the files of a corpus are, if their lengths differ."""
         self.features: list[list[NDArray[Any]]] = [[] for _ in corpora]
-        """For each corpus, in parts of n pairs, the (2, n) features of their sides."""
+        """For each corpus a list of chunks; each chunk of n pairs is a (2, n) array.
+
+        It has the `line_features` of the sources, then of the targets.
+        """
 
     @property
     def distinct(self) -> int:
@@ -306,7 +309,7 @@ class _Survey:
         try:
             yield from read_pairs(corpus)
         except UnequalSidesError as error:
-            self.unequal.append(error.lengths)
+            self.length_differences.append(error.lengths)
 
 
 def _applicable_rules(languages: Languages, *, has_held_out: bool) -> list[Rule]:
@@ -354,11 +357,11 @@ def _finding_of(rule: Rule, faulty: _FaultyPairs, checked: int) -> Finding:
 def _check_misalignment(survey: _Survey) -> list[Finding]:
     """Check each corpus with the features of all its lines; read it again to name the lines."""
     findings: list[Finding] = []
-    for corpus, parts in zip(survey.corpora, survey.features, strict=True):
-        if not parts:  # one of its files is empty, and another is not
+    for corpus, feature_chunks in zip(survey.corpora, survey.features, strict=True):
+        if not feature_chunks:  # one of its files is empty, and another is not
             findings.append(NO_ALIGNMENT)
             continue
-        source, target = np.concatenate(parts, axis=1)
+        source, target = np.concatenate(feature_chunks, axis=1)
         passages = find_passages(source, target)
         # The longer side: a sentence in Chinese has as few characters as an entry of a dictionary.
         median_length = max(np.median(source["length"]), np.median(target["length"]))

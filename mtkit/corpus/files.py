@@ -63,7 +63,10 @@ DEMO = "demo:"
 """Prefix of the files of the demo corpus, which are part of the package."""
 READ_BYTES = 1 << 16
 CARRIAGE_RETURN = ord("\r")  # `int in bytes` is faster than `bytes in bytes`
-OLD_LINE_ENDS = "carriage returns do not end a line; convert old Mac line ends with: tr '\\r' '\\n'"
+OLD_LINE_ENDS_WARNING = (
+    "carriage returns do not end a line; convert old Mac line ends with: tr '\\r' '\\n'"
+)
+"""Of carriage returns within a line: a carriage return alone ended lines on old Macs."""
 GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
@@ -104,7 +107,8 @@ def read_lines(path: str) -> Generator[str]:
     """Yield the lines of a file as `text_lines` does.
 
     Raises:
-        UserError: the file cannot be read, or the gzip data is damaged.
+        UserError: the file cannot be opened, has another format, or the gzip data is damaged.
+        MtkitError: the file cannot be read to its end.
     """
     with existing_file(path).open("rb") as file:
         yield from text_lines(file, path)
@@ -142,7 +146,7 @@ def _decode_line(raw: bytes, encoding: str) -> tuple[str, str]:
     if CARRIAGE_RETURN in raw:
         raw = raw.rstrip(b"\r")
         if CARRIAGE_RETURN in raw:
-            fault = OLD_LINE_ENDS
+            fault = OLD_LINE_ENDS_WARNING
     if len(raw) > MAX_LINE_BYTES:
         return "", fault or "longer than 1 MiB, read as an empty line"
     try:
@@ -199,14 +203,16 @@ def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
         UserError: the file has another format, or the gzip data is damaged.
         MtkitError: the file cannot be read.
     """
-    lines = 0  # for the error
+    lines = 0  # complete lines before damaged gzip data, for the message
     try:
         _wait(file)
         is_gzip = name.endswith(".gz") or file.peek().startswith(GZIP_MAGIC)
         reader = gzip.GzipFile(fileobj=file) if is_gzip else file
-        start = reader.read1(READ_BYTES)  # without waiting: `peek` may have read it all
+        # Not `_read`: its `select` would not see bytes that `peek` has moved into the buffer.
+        start = reader.read1(READ_BYTES)
         refuse_format(name, start)
-        blocks = _as_utf8(chain([start], iter(partial(_read, reader), b"")), start)
+        rest = iter(partial(_read, reader), b"")  # until the end of the file
+        blocks = _as_utf8(chain([start], rest), start)
         for block in blocks:
             if not block:  # the decoder waits for the rest of a character
                 continue

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import PurePath
 from typing import NamedTuple
 
-from mtkit.corpus.files import OLD_LINE_ENDS, is_utf16
+from mtkit.corpus.files import OLD_LINE_ENDS_WARNING, is_utf16
 from mtkit.errors import UserError
 
 SAMPLE_ROWS = 100
@@ -94,7 +94,9 @@ def _quoted_rows(path: str, lines: Iterator[str], delimiter: str) -> Iterator[Ro
             first_line = 1 + reader.line_num
     except csv.Error as error:
         has_old_line_ends = str(error).startswith("new-line")
-        advice = OLD_LINE_ENDS if has_old_line_ends else "quotes inside a cell must be doubled"
+        advice = (
+            OLD_LINE_ENDS_WARNING if has_old_line_ends else "quotes inside a cell must be doubled"
+        )
         raise UserError(
             f"{path}:{first_line}: this row cannot be read ({error}); {advice}"
         ) from None

@@ -116,6 +116,7 @@ def describe_columns(path: str) -> str:
         return ", ".join(cell.strip() for cell in first[:MAX_NAMED_COLUMNS] if cell.strip())
     if not first:
         return "none"
+    # `has_header` is a guess: the user may know that the first row has names.
     return f"0 to {len(first) - 1}, or a name in the first row"
 
 

@@ -16,8 +16,10 @@ from mtkit.corpus.characters import is_printable
 
 MAX_MARKS = 30
 """Longest run of marks that is composed, as in the Stream-Safe Text Format of Unicode (UAX #15)."""
+_MORE_THAN_MAX = "{" + str(MAX_MARKS + 1) + ",}"
+"""Ends a pattern of runs: over MAX_MARKS repetitions."""
 # Much faster than the exact pattern, but also finds punctuation and spaces.
-_MAY_BE_LONG_RUN = re.compile(f"[\\W\uff9e\uff9f]{{{MAX_MARKS + 1}}}")
+_MAY_BE_LONG_RUN = re.compile("[\\W\uff9e\uff9f]" + _MORE_THAN_MAX)
 _SPACES = "\t\n\v\f\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 # Without \x1c to \x1f and \x85, which are white space to Python, but damage in a corpus.
 _RUNS = re.compile(f"[{_SPACES}]{{2,}}|[\t\n\v\f\r\u2028\u2029]")
@@ -62,11 +64,14 @@ def compose(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
 
 @cache
 def _long_runs_of_marks() -> re.Pattern[str]:
-    """Return a pattern with one group; building it takes 0.1 s, which most commands do not need."""
+    """Return a pattern for the runs; building it takes 0.1 s, which most commands do not need.
+
+    It has one group, so that `split` keeps the runs, too.
+    """
     marks = "".join(filter(unicodedata.combining, map(chr, range(sys.maxunicode + 1))))
     # These have the combining class 0, but become marks in NFC or NFKC.
     marks += "\u0f73\u0f75\u0f81\uff9e\uff9f"
-    return re.compile(f"([{marks}]{{{MAX_MARKS + 1},}})")
+    return re.compile(f"([{marks}]{_MORE_THAN_MAX})")
 
 
 def normalise(text: str) -> str:

@@ -148,10 +148,12 @@ class CellTable(Table):
                 if row.width == 0:  # an empty line stays empty
                     yield Entry(row.raw)
                     continue
-                missing_cells = self.width - row.width
-                before = content + (1 + missing_cells) * self.delimiter
+                # `row.width` counts all cells; `row.cells` is empty if all of them are blank.
+                is_blank_row = not row.cells
+                padding = (self.width - row.width) * self.delimiter  # up to the widest row
+                before = content + padding + self.delimiter
                 text = row.cells[self.column] if self.column < len(row.cells) else ""
-                if is_header and row.cells:
+                if is_header and not is_blank_row:
                     is_header = False
                     yield Entry(before + self._cell(self.name) + end)
                 elif is_blank(text):

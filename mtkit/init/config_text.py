@@ -42,7 +42,7 @@ DROPOUT_BY_EPOCHS = {
     5: Dropouts(0.1),
     0: Dropouts(0.0),
 }
-"""Dropout for each least number of epochs."""
+"""Dropout by the fewest epochs it is for, in falling order: the first that a plan reaches holds."""
 CHECKPOINT_SECONDS = 600
 """Time between checkpoints: what an interruption loses at most."""
 
@@ -131,27 +131,30 @@ def _model_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
     if preset.published_dropout is None:
         dropouts = next(
             rates
-            for least_epochs, rates in DROPOUT_BY_EPOCHS.items()
-            if plan.epochs >= least_epochs
+            for fewest_epochs, rates in DROPOUT_BY_EPOCHS.items()
+            if plan.epochs >= fewest_epochs
         )
+        why_dropout = "more dropout for more epochs, against overfitting"
     else:
         dropouts = Dropouts(preset.published_dropout)
+        why_dropout = "as in Vaswani et al. 2017"
     return [
+        Setting("kind", "transformer"),
         Setting(
-            "kind",
-            "transformer",
-            "the largest model for which there are enough pairs and enough time",
+            "layers",
+            preset.layers,
+            "the largest size for which there are enough pairs and enough time",
         ),
-        Setting("layers", preset.layers),
         Setting("d_model", preset.d_model),
         Setting("ffn", preset.ffn),
         Setting("heads", preset.heads),
         Setting(
             "tie",
+            # The default, all, needs one vocabulary for both sides.
             None if facts.is_joint else "target",
             "the output layer shares the weights of the target embedding",
         ),
-        Setting("dropout", dropouts.residual, "more dropout for more epochs, against overfitting"),
+        Setting("dropout", dropouts.residual, why_dropout),
         Setting("attention_dropout", dropouts.attention),
         Setting("activation_dropout", dropouts.activation),
     ]

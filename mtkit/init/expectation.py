@@ -104,7 +104,10 @@ def _pairs_for_length(plan: Plan) -> float:
 
 
 def _next_level(facts: CorpusFacts, plan: Plan, minutes: float) -> tuple[int, Expectation] | None:
-    """Return the least time to try that reaches a higher level; None if no time does."""
+    """Return the smallest of MINUTES_TO_TRY that reaches a higher level, and that level.
+
+    Return None if no time reaches one.
+    """
     level = expected_level(facts, plan)
     for more_minutes in MINUTES_TO_TRY:
         if more_minutes > minutes:

@@ -303,24 +303,27 @@ def _write_pairs(
 
 
 def _data_settings(
-    options: InitOptions, sides: tuple[str, str], counts: Mapping[str, int], target: str | None
+    options: InitOptions,
+    sides: tuple[str, str],
+    counts: Mapping[str, int],
+    target_language: str | None,
 ) -> list[Setting]:
-    """Return the section `data`; `target`: the language of the target."""
-    purposes = {
+    """Return the section `data`."""
+    comments = {
         "train": "to train on, before training drops repeated and faulty ones",
         "valid": "to measure quality during training",
         "test": "to measure the final model: use them once, at the end",
     }
     settings = []
-    for part, purpose in purposes.items():
+    for part, comment in comments.items():
         if part in options.existing:
             corpus: dict[str, Any] = options.existing[part].model_dump(exclude_defaults=True)
         else:
             source_file, target_file = (f"{options.folder / part}.{side}" for side in sides)
             corpus = {"source": source_file, "target": target_file}
-        settings.append(Setting(part, corpus, f"{counts[part]:,} pairs {purpose}"))
-    language = "language of the target; it decides how BLEU divides text into words"
-    return [*settings, Setting("target_language", target, language)]
+        settings.append(Setting(part, corpus, f"{counts[part]:,} pairs {comment}"))
+    comment = "language of the target; it decides how BLEU divides text into words"
+    return [*settings, Setting("target_language", target_language, comment)]
 
 
 def _describe_overlap(options: InitOptions, sides: tuple[str, str]) -> Iterator[str]:
@@ -368,19 +371,25 @@ def _tabulate_pairs(
         "validation": 0 if "valid" in options.existing else counts["valid"],
         "testing": 0 if "test" in options.existing else counts["test"],
     }
-    left_out = report.pairs - blank - sum(held_out.values()) - counts["train"]
-    reason = "in a given set, " if options.existing else ""
+    # What Partition wrote to no file is the rest.
+    in_no_file = report.pairs - blank - sum(held_out.values()) - counts["train"]
+    reasons: list[str] = []
+    if options.existing:
+        reasons.append("source in a given set")
+    if len(options.existing) < len(held_out):
+        reasons.append("held out, but repeated, faulty or trained on")
     rows = [("- blank on a side", blank)]
     rows += [(f"- held out for {purpose}", count) for purpose, count in held_out.items()]
-    rows.append((f"- left out: {reason}held out but repeated, faulty or trained on", left_out))
+    rows.append((f"- left out ({'; '.join(reasons)})", in_no_file))
     rows.append(("- repeated, so dropped in training", repeated))
+    about = ", about" if facts.broken_rules else ""  # the rules are estimates from a sample
     rows += [
-        (f"- dropped in training by the rule {rule}", count)
+        (f"- dropped in training by the rule {rule}{about}", count)
         for rule, count in facts.broken_rules.items()
     ]
     shown = [(label, f"{count:,}") for label, count in rows if count]
     yield from table(
-        [("pairs read", f"{report.pairs:,}"), *shown, ("= trained on", f"{facts.pairs:,}")]
+        [("pairs read", f"{report.pairs:,}"), *shown, (f"= trained on{about}", f"{facts.pairs:,}")]
     )
     files = f"{options.folder}/train.*"
     yield from wrap(f"{files}: {plural(counts['train'], 'pair')}, with those dropped in training")

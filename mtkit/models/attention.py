@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mtkit.models.layers import SUBLAYER_GAIN, Dropout, Linear, linear
+from mtkit.models.layers import SUBLAYER_GAIN, Dropout, Linear, build_linear
 from mtkit.models.layout import MASKED_BIAS, Bias, Layout, mask_to_bias
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
@@ -60,10 +60,11 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads = heads
-        self.query = linear(d_model, d_model)
-        self.key = linear(d_model, d_model)
-        self.value = linear(d_model, d_model)
-        self.output = linear(d_model, d_model, gain=SUBLAYER_GAIN)
+        self.query = build_linear(d_model, d_model)
+        self.key = build_linear(d_model, d_model)
+        self.value = build_linear(d_model, d_model)
+        # Only the last layer of a sublayer has a gain: it alone scales what the sum gets.
+        self.output = build_linear(d_model, d_model, gain=SUBLAYER_GAIN)
         self.dropout = Dropout(dropout)
 
     def query_keys_values(self, x: Hidden, layout: Layout) -> tuple[Hidden, KeyValue]:
@@ -207,9 +208,10 @@ class NeighbourhoodAttention(MultiHeadAttention):
 
 
 class GlobalAttention(nn.Module, ABC):
-    """Attention of an LSTM decoder: α = softmax(scores), a = Σ α_i h_i, s̃ = tanh(W_c [a; s]).
+    """Attention of an LSTM decoder: α = softmax(e), a = Σ α_i h_i, s̃ = tanh(W_c [a; s] + b_c).
 
-    s are states of the decoder, h states of the encoder (Luong et al. 2015, section 3.1).
+    s are states of the decoder, h states of the encoder (Luong et al. 2015, section 3.1). A
+    subclass defines the scores e; with `bias` False, there is no b_c.
     """
 
     def __init__(self, d_model: int, *, bias: bool = True) -> None:
@@ -243,14 +245,14 @@ class GlobalAttention(nn.Module, ABC):
 
 
 class DotAttention(GlobalAttention):
-    """e_t = [s_t·h_1 … s_t·h_N]; s̃_t = tanh(W_c [a_t; s_t] + b_c)."""
+    """e_ti = s_t · h_i, the score "dot" of Luong et al. 2015."""
 
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
         return query @ keys.transpose(1, 2)
 
 
 class GeneralAttention(DotAttention):
-    """w = softmax(h_dec · W_a · h_enc^T), c = w·h_enc, h̃ = tanh([c; h_dec]·W_concat)."""
+    """e_ti = s_t · (W_a h_i), the score "general" of Luong et al. 2015; without b_c."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__(d_model, bias=False)

@@ -43,6 +43,7 @@ class EncoderDecoder(TranslationModel[Memory, State]):
             UserError: two vocabularies of different sizes cannot share one embedding.
         """
         super().__init__()
+        # Any architecture, written as encoder settings and decoder settings.
         pair = settings.as_pair()
         self.settings = pair
         d_model = pair.d_model

@@ -135,15 +135,15 @@ class Decoder(nn.Module, ABC, Generic[OwnMemory, OwnState]):
     ) -> Decoded:
         """Read the next T ≥ 1 words; with `attention`, return attention weights, too."""
 
-    def read(self, encoded: EncoderOutput, x: Hidden, target: Layout) -> Hidden:
+    def read(self, encoded: EncoderOutput, x: Hidden, target_layout: Layout) -> Hidden:
         """Read whole targets (teacher forcing); return the hidden states in the layout of `x`.
 
-        `target`: the layout of `x`.
+        `target_layout`: the layout of `x`.
         """
         memory = self.prepare_memory(encoded)
         state = self.start(memory, beam=1)
-        decoded = self.decode(memory, state, target.pad(x))
-        return target.unpad(decoded.hidden)
+        decoded = self.decode(memory, state, target_layout.pad(x))
+        return target_layout.unpad(decoded.hidden)
 
 
 class TranslationModel(nn.Module, ABC, Generic[OwnMemory, OwnState]):

@@ -95,8 +95,8 @@ class FeedForward(nn.Module):
         width = settings.ffn
         if activation == "gated":
             width = 2 * settings.ffn  # gates and values, by one matrix product
-        self.expand = linear(d_model, width, relu=activation == "relu")
-        self.contract = linear(settings.ffn, d_model, gain=SUBLAYER_GAIN)
+        self.expand = build_linear(d_model, width, relu=activation == "relu")
+        self.contract = build_linear(settings.ffn, d_model, gain=SUBLAYER_GAIN)
         self.dropout = Dropout(settings.activation_dropout)
 
     def forward(self, x: Hidden) -> Hidden:
@@ -165,7 +165,7 @@ class Linear(nn.Linear):
         return F.relu(product) if self.relu else product
 
 
-def linear(inputs: int, outputs: int, gain: float = 1.0, *, relu: bool = False) -> Linear:
+def build_linear(inputs: int, outputs: int, gain: float = 1.0, *, relu: bool = False) -> Linear:
     """Return a linear layer; weights: Glorot initialisation times `gain`; bias: 0."""
     layer = Linear(inputs, outputs, relu=relu)
     nn.init.xavier_uniform_(layer.weight, gain)

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from mtkit.config.model import LstmDecoderSettings, LstmEncoderSettings
 from mtkit.models.attention import GLOBAL_ATTENTIONS
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
-from mtkit.models.layers import Dropout, build_embedding_dropout, linear
+from mtkit.models.layers import Dropout, build_embedding_dropout, build_linear
 from mtkit.models.layout import Layout
 from mtkit.terms import Hidden, SourceHidden, SourceMask
 
@@ -124,7 +124,9 @@ class LstmDecoder(Decoder[LstmMemory, LstmState]):
         super().__init__()
         self.input_feeding = settings.input_feeding
         self.residual = settings.residual
-        self.bridge = nn.ModuleList(linear(d_model, 2 * d_model) for _ in range(settings.layers))
+        self.bridge = nn.ModuleList(
+            build_linear(d_model, 2 * d_model) for _ in range(settings.layers)
+        )
         # With input feeding, the first layer reads a word and an attentional vector.
         widths = [d_model] * settings.layers
         if settings.input_feeding:

@@ -197,12 +197,14 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         x = x + self.positions(past, length)
         return self._run(memory, state, x, causal_bias, Layout.full(x), attention=attention)
 
-    def read(self, encoded: EncoderOutput, x: Hidden, target: Layout) -> Hidden:
-        # The bias hides other sentences, if several share a row.
-        memory = replace(self.prepare_memory(encoded), bias=target.bias_for(encoded.layout))
-        x = x + target.positions(self.positions)
+    def read(self, encoded: EncoderOutput, x: Hidden, target_layout: Layout) -> Hidden:
+        # Training: all positions of the known target at once (teacher forcing).
+        source_bias = target_layout.bias_for(encoded.layout)  # hides other sentences of a row
+        memory = replace(self.prepare_memory(encoded), bias=source_bias)
+        x = x + target_layout.positions(self.positions)
         state = self.start(memory, 1)
-        return self._run(memory, state, x, target.causal_bias(), target).hidden
+        causal_bias = target_layout.causal_bias()
+        return self._run(memory, state, x, causal_bias, target_layout).hidden
 
     def _run(
         self,

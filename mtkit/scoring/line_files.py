@@ -6,7 +6,13 @@ import codecs
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mtkit.corpus.files import MAX_LINE_BYTES, OLD_LINE_ENDS, open_input, split_lines, text_blocks
+from mtkit.corpus.files import (
+    MAX_LINE_BYTES,
+    OLD_LINE_ENDS_WARNING,
+    open_input,
+    split_lines,
+    text_blocks,
+)
 from mtkit.corpus.text import is_blank, is_presplit, normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, say, warn
@@ -60,7 +66,10 @@ def _check_lengths(reference: Path, texts: Mapping[str, list[str]]) -> None:
 
 
 def _report_blanks(references: Mapping[str, list[str]]) -> None:
-    """Say how many blank lines of each reference do not count, if there are several references."""
+    """Say how many blank lines of each reference do not count.
+
+    These are the lines for which another reference has text, so a single reference has none.
+    """
     counted = without_blanks([*references.values()])
     for name, lines in zip(references, counted, strict=True):
         blank = [line for line in lines if line is None]
@@ -70,14 +79,14 @@ def _report_blanks(references: Mapping[str, list[str]]) -> None:
 
 
 def _is_tokenised(lines: Sequence[str]) -> bool:
-    """Return whether many lines have spaces before punctuation; one in four, as some have none."""
+    """Return whether over a quarter of the lines are tokenised: many have nothing to split."""
     return 4 * sum(is_presplit(line) for line in lines) > len(lines)
 
 
 def load_lines(path: Path | None) -> list[str]:
     """Read lines from a file or stdin and normalise them; only a line feed ends a line.
 
-    A line over MAX_LINE_BYTES is blank.
+    A line over MAX_LINE_BYTES is read as blank, with a warning.
 
     Raises:
         UserError: the file is missing, empty, damaged or not UTF-8.
@@ -101,5 +110,5 @@ def load_lines(path: Path | None) -> list[str]:
     if not lines:
         raise UserError(f"{name} is empty, so there is nothing to score")
     if has_old_line_ends:
-        warn(f"{name}: {OLD_LINE_ENDS}")
+        warn(f"{name}: {OLD_LINE_ENDS_WARNING}")
     return lines

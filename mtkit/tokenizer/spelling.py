@@ -15,7 +15,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import chain
 from typing import Literal
 
@@ -39,6 +39,9 @@ _STRETCHERS = ("TATWEEL", "LAJANYALAN")
 _LONG_DASHES = ("EM DASH", "HORIZONTAL BAR")
 """In the names of dashes that need no space around them, where a hyphen would join two words."""
 
+_UNDIRECTED, _OPENING, _CLOSING = ("Po",), ("Pi", "Ps"), ("Pf", "Pe")
+"""Categories of quotes, by the side of the quotation on which they stand."""
+
 QuoteKind = Literal["double", "single", "single angle"]
 _NEAREST_QUOTES: dict[QuoteKind, Sequence[QuoteKind]] = {
     "double": ("double", "single"),
@@ -55,8 +58,9 @@ class SourceSpelling:
     """
 
     def __init__(self, can_spell: Callable[[str], bool], subwords: Collection[str]) -> None:
-        """Serve a vocabulary; `can_spell` tells whether it encodes a text without bytes and <unk>.
+        """Take what is needed of a vocabulary.
 
+        `can_spell` returns whether it encodes a text with neither byte pieces nor <unk>.
         `subwords`: all of its pieces that are text.
         """
         self._can_spell = can_spell
@@ -64,6 +68,7 @@ class SourceSpelling:
         self._known: set[str] = set()
         """Characters that were found to be known."""
         self._nearest: dict[tuple[str, bool], str | None] = {}
+        """What `_find` has found for its arguments."""
 
     def respell(self, line: str) -> str:
         """Return the line with the nearest known characters."""
@@ -115,34 +120,45 @@ class SourceSpelling:
         return True
 
     def _spell(self, line: str) -> list[str]:
-        """Return the spelling of each character of a line; "" if it is left out."""
+        """Return the spelling of each character of a line.
+
+        It is "" if the character is left out, or is a mark that the letter before it has taken.
+        """
         spellings: list[str] = []
         base = ""
         """The last character that was written, on which marks stand."""
         base_offset = 0
-        lookalikes: dict[int, str] | None = None
+        lookalikes = cache(partial(self._lookalikes_in, line))  # at most once; few lines need them
         for offset, character in enumerate(line):
             spelling = character
-            if is_mark(character) and not is_blank(character):
+            is_accent = is_mark(character) and not is_blank(character)
+            if is_accent:
                 marked = self._with_mark(base, character)
                 if marked is not None:
-                    spelling = ""
+                    # The base, which is already written, takes the mark with it.
+                    spellings[base_offset] = spellings[base_offset].removesuffix(base) + marked
                     base = marked
-                    spellings[base_offset] = spellings[base_offset][:-1] + marked
+                    spelling = ""
             elif not self._is_known(character):
-                nearest = self._find(character, _opens(line, offset))
-                if nearest is None:
-                    if lookalikes is None:  # few lines need them
-                        lookalikes = self._lookalikes_in(line)
-                    nearest = lookalikes.get(offset, character)
-                elif _is_long_dash(character) and not _is_long_dash(nearest):
-                    nearest = _with_spaces(nearest, line, offset)
-                spelling = nearest
+                spelling = self._replace(line, offset, lookalikes)
             spellings.append(spelling)
             if spelling:
                 base = spelling[-1]
                 base_offset = offset
         return spellings
+
+    def _replace(self, line: str, offset: int, lookalikes: Callable[[], dict[int, str]]) -> str:
+        """Return the spelling of an unknown character of a line; itself if nothing is near.
+
+        `lookalikes` returns the `_lookalikes_in` the line.
+        """
+        character = line[offset]
+        nearest = self._find(character, _opens(line, offset))
+        if nearest is None:
+            return lookalikes().get(offset, character)
+        if _is_long_dash(character) and not _is_long_dash(nearest):
+            return _with_spaces(nearest, line, offset)
+        return nearest
 
     def _with_mark(self, base: str, mark: str) -> str | None:
         """Return the known letter that is nearest to `base` with the mark on it.
@@ -277,14 +293,18 @@ class SourceSpelling:
         yield from _nearest_first(number, self._characters[f"number {value:g}"])
 
     def _quotes(self, character: str, is_opening: bool) -> Iterator[str]:
-        """Yield known quotes: straight ones first, then those that open or close like this one."""
+        """Yield known quotes that can stand for a character, those of the nearest kind first.
+
+        Of each kind come first those that suit the side of the quotation, then all, because a quote
+        in the wrong direction is better than none.
+        """
         kind = _quote_kind(character) or _kind_of_similar_quote(character)
         if kind is None:
             return
-        directions = ("Po", "Pi", "Ps") if is_opening else ("Po", "Pf", "Pe")
+        suitable = {*_UNDIRECTED, *(_OPENING if is_opening else _CLOSING)}
         for nearest_kind in _NEAREST_QUOTES[kind]:
             quotes = _nearest_first(character, self._characters[f"{nearest_kind} quote"])
-            fitting = [other for other in quotes if unicodedata.category(other) in directions]
+            fitting = [other for other in quotes if unicodedata.category(other) in suitable]
             yield from (*fitting, *quotes)
 
     def _without_unknown_marks(self, decomposed: str) -> str:
@@ -394,7 +414,7 @@ def _opens(line: str, offset: int) -> bool:
     has_space_before = is_space(before) or unicodedata.category(before) in ("Ps", "Pd")
     has_space_after = is_space(after)
     if has_space_before == has_space_after:  # as in French, where spaces stand inside of quotes
-        return unicodedata.category(line[offset]) in ("Pi", "Ps")
+        return unicodedata.category(line[offset]) in _OPENING
     return has_space_before
 
 

@@ -69,6 +69,7 @@ class RunInputs:
         """Return the stage of the model or of the checkpoints.
 
         `ended`: the step at which `mtkit finish` ends the run; None if the run ends as planned.
+        Checkpoints ignore it, because they are the same however the run ends.
         """
         config, batches = self.config, self.data.artifact
         if kind == "checkpoint":

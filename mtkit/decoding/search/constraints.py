@@ -58,7 +58,8 @@ def forbid_repeated_ngrams(
     if length < size:
         return logits
     ngrams = written.unfold(1, size, 1)  # all n-grams so far: (N, T - size + 1, size)
-    recent = written[:, length - size + 1 :].unsqueeze(1)  # (N, 1, size - 1)
+    start = length - (size - 1)  # not a negative index: for size 1 it would be 0
+    recent = written[:, start:].unsqueeze(1)  # (N, 1, size - 1)
     is_begun = (ngrams[:, :, :-1] == recent).all(dim=2)  # (N, T - size + 1)
     # `scatter_` needs a symbol for every n-gram. PAD serves, because it is forbidden anyway.
     forbidden = ngrams[:, :, -1].where(is_begun, PAD)

@@ -40,12 +40,16 @@ class Sampler(Stepper):
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        """Draw a symbol for each sample; after its EOS, a sample only gets PAD in the pool."""
-        sentences, count, length = live.tokens.shape  # the length counts BOS
-        noise = self.noise[live.sentences, :, length - 1]  # (B, K)
+        """Draw a symbol for each sample; from its EOS on, a sample only gets PAD in the pool.
+
+        `is_last` is not needed here, because every sample is in the pool from the start.
+        """
+        live_count, samples, length = live.tokens.shape  # the length counts BOS
+        position = length - 1  # of the symbol to draw
+        noise = self.noise[live.sentences, :, position]  # (B, K)
         drawn = self._draw(log_probs, noise)  # (N, 1)
-        symbols = drawn.view(sentences, count)
-        gained = log_probs.gather(1, drawn).view(sentences, count)
+        symbols = drawn.view(live_count, samples)
+        gained = log_probs.gather(1, drawn).view(live_count, samples)
         scores = live.scores + gained.masked_fill(pool.finished, 0.0)
         finished = pool.finished | (symbols == EOS)
         lengths = pool.lengths + ~finished  # EOS does not count
@@ -54,16 +58,16 @@ class Sampler(Stepper):
             live.sentences,
             tokens=torch.cat([live.tokens, symbols.unsqueeze(2)], dim=2),
             scores=scores,
-            parents=rows.view(sentences, count),  # each sample extends itself
+            parents=rows.view(live_count, samples),  # each sample extends itself
         )
         written = symbols.masked_fill(finished, PAD).unsqueeze(2)
-        samples = Hypotheses(
+        grown_pool = Hypotheses(
             tokens=torch.cat([pool.tokens, written], dim=2),
             lengths=lengths,
             scores=scores / lengths.clamp(min=1) ** self.length_penalty,
             finished=finished,
         )
-        return grown, samples
+        return grown, grown_pool
 
     def _draw(
         self, log_probs: Float[Tensor, "N V"], noise: Float[Tensor, "B K"]

@@ -45,13 +45,18 @@ def restore_case(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
 
 
 def _restore_case(span: Span, context: Context) -> SplitSpan:
+    """Restore the case of a span; if it is in capitals, its translation is capitalised again."""
     if normalised_prefix(span.line):
         return SplitSpan([span])
     settings = context.request.settings
+    source_has_dotless_i: bool | None = None  # the setting does not say
+    if settings.dotless_i is not None:
+        source_has_dotless_i = settings.dotless_i in ("source", "both")
+    target_has_dotless_i = settings.dotless_i in ("target", "both")
     text = truecase(
         span.text,
         context.tokenizer,
-        dotless_i=settings.dotless_i and settings.dotless_i != "target",
+        dotless_i=source_has_dotless_i,
         abbreviations=settings.abbreviations,
     )
     if text == span.text:
@@ -59,8 +64,7 @@ def _restore_case(span: Span, context: Context) -> SplitSpan:
     part = Span(text, _origin(text, span), span.line)
     if not is_in_capitals(span.text):
         return SplitSpan([part])
-    has_dotless_i = settings.dotless_i in ("target", "both")
-    return SplitSpan([part], partial(_capitalise_answer, dotless_i=has_dotless_i))
+    return SplitSpan([part], partial(_capitalise_answer, dotless_i=target_has_dotless_i))
 
 
 def _origin(text: str, span: Span) -> Sequence[int]:

@@ -77,11 +77,12 @@ def _divide(span: Span, abbreviations: Container[str]) -> list[Span]:
         return sentences
     (sentence,) = sentences
     length = len(sentence.text)
+    if length <= 1:  # a single character
+        return [sentence]
     middle = _find_boundary(sentence.text, length // 2)
     spaces = [match.start() for match in _SPACE.finditer(sentence.text)]
     cut = min(spaces, key=lambda space: abs(space - middle), default=middle)
-    halves = [sentence.cut(0, cut), sentence.cut(cut, length)]
-    return [half for half in halves if half.text]
+    return [sentence.cut(0, cut), sentence.cut(cut, length)]
 
 
 def _find_boundary(text: str, offset: int) -> int:

@@ -11,7 +11,7 @@ from mtkit.corpus.text import normalise
 from mtkit.decoding.engines.engine import Request
 from mtkit.tokenizer.codec import Tokenizer
 
-# Kana and Han, whose words and sentences are not separated by spaces.
+# Kana and Han, their punctuation, and wide forms: text without spaces between words or sentences.
 CLOSE_CHARACTERS = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
 _CLOSE = re.compile(f"[{CLOSE_CHARACTERS}]")
 
@@ -154,7 +154,7 @@ def without_surrogates(text: str) -> str:
 
 
 def join_spans(spans: Sequence[Span]) -> Span:
-    """Join spans of one line as `join_answers` does; a new space comes from the character after."""
+    """Join spans of one line as `join_answers` does; a new space has the origin of what follows."""
     first, *others = spans
     if not others:
         return first

@@ -62,11 +62,12 @@ def copy_verbatim(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
 def _find_runs(span: Span, tokenizer: Tokenizer) -> list[_Run]:
     """Split a span into runs that are translated and runs that are copied, in order.
 
-    List marks and dates before the first word, dates and marks after the last sentence, and emoji
-    that are not in the vocabulary are copied. An emoji within a sentence moves to its end.
+    List marks and dates before the first word, dates and marks after the last sentence, emoji that
+    are not in the vocabulary, and text without letters beside them are copied. An emoji within a
+    sentence moves to its end.
     """
     cuts = _find_cuts(span.text, tokenizer)
-    bounds = list(pairwise(cuts))
+    bounds = list(pairwise(cuts))  # even numbers: copied text; odd numbers: other text
 
     def is_translated(number: int) -> bool:
         start, end = bounds[number]
@@ -78,6 +79,8 @@ def _find_runs(span: Span, tokenizer: Tokenizer) -> list[_Run]:
         piece = span.cut(bounds[group[0]][0], bounds[group[-1]][1])
         if not piece.text:
             continue
+        # Runs alternate, too: before a translated piece stand the text [-2] and the emoji [-1]
+        # within its sentence.
         if translated and len(runs) > 1 and not _ends_sentence(*runs[-2:]):
             runs[-2].pieces.append(piece)
         elif not translated and runs and not runs[-1].is_translated:

@@ -112,22 +112,30 @@ class _AddAndNorm(torch.autograd.Function):
 
 
 def attend_rows(
-    query: Float[Tensor, "M H 1 D"],
-    key: Float[Tensor, "K H 1 D"],
-    value: Float[Tensor, "K H 1 D"],
+    query: Float[Tensor, "M H 1 Dh"],
+    key: Float[Tensor, "K H 1 Dh"],
+    value: Float[Tensor, "K H 1 Dh"],
     queries: Packed,
     keys: Packed,
     *,
     is_causal: bool,
-) -> Float[Tensor, "M H 1 D"]:
-    """Return softmax(Q K^T / sqrt(D)) V for each head, over the keys that a query may see.
+) -> Float[Tensor, "M H 1 Dh"]:
+    """Return softmax(Q K^T / sqrt(Dh)) V for each head, over the keys that a query may see.
 
-    M and K count the tokens of the two layouts, with padding; D is the size of a head. Queries see
-    the keys of their sentence; with `is_causal`, no later positions. The result is 0 for padding.
-    D and the row width are limited: see `FastAttention.can_attend_in_place`.
+    M and K count the tokens of the two layouts, with padding; Dh is the size of a head. Dimension 2
+    is 1, because each token lies like a sentence of its own (see `PackedKeyValue`). Queries see the
+    keys of their sentence; with `is_causal`, no later positions. The result is 0 for padding. Dh
+    and the row width are limited: see `FastAttention.can_attend_in_place`.
+
+    `queries` and `keys` need a `sentence`. For place i of row r, `token[r, i]` is the index of its
+    vector in dimension 0, and `sentence[r, i]` the number of its sentence; 0 marks padding.
     """
-    rows = queries.token, queries.sentence, keys.token, keys.sentence  # (rows, width) each
-    return cast(Tensor, _AttendRows.apply(query, key, value, *rows, is_causal))  # type: ignore[no-untyped-call]
+    query_places = queries.token, queries.sentence  # (rows, width) each
+    key_places = keys.token, keys.sentence
+    attended = _AttendRows.apply(  # type: ignore[no-untyped-call]
+        query, key, value, *query_places, *key_places, is_causal
+    )
+    return cast(Tensor, attended)
 
 
 class _AttendRows(torch.autograd.Function):
@@ -135,28 +143,28 @@ class _AttendRows(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, *rows_and_causal: Any
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, *places_and_causal: Any
     ) -> Tensor:
-        *rows, ctx.is_causal = rows_and_causal
+        *places, ctx.is_causal = places_and_causal
         out = query.new_zeros(query.shape)  # zeros, because no program writes results of padding
-        _launch(attention_forward, (query, key, value, out), rows, ctx.is_causal)
-        ctx.save_for_backward(query, key, value, *rows)
+        _launch(attention_forward, (query, key, value, out), places, ctx.is_causal)
+        ctx.save_for_backward(query, key, value, *places)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, *rows = ctx.saved_tensors
+        query, key, value, *places = ctx.saved_tensors
         grad_inputs = _zeros_like((query, key, value))
         tensors = query, key, value, grads[0].contiguous(), *grad_inputs
-        _launch(attention_backward, tensors, rows, ctx.is_causal)
-        return (*grad_inputs, *[None] * 5)  # the four tensors of rows, and `is_causal`
+        _launch(attention_backward, tensors, places, ctx.is_causal)
+        return (*grad_inputs, *[None] * 5)  # the four tensors of places, and `is_causal`
 
 
 def _zeros_like(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return zeros with the strides of `tensors`; views of one tensor stay views of one tensor.
 
-    So the gradients of query, key and value lie side by side, as the three do, and `_Chunk` need
-    not copy them.
+    So the gradients of query, key and value lie side by side, as the three do, and `_Chunk` in
+    attention.py need not copy them.
     """
     zeros_by_address: dict[int, Tensor] = {}
     zeros: list[Tensor] = []
@@ -171,21 +179,21 @@ def _zeros_like(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _launch(
-    kernel: Any, tensors: Sequence[Tensor], rows: Sequence[Tensor], is_causal: bool
+    kernel: Any, tensors: Sequence[Tensor], places: Sequence[Tensor], is_causal: bool
 ) -> None:
     """Start one GPU program for each row and head.
 
-    `tensors`: query, key, value, then those that only this kernel has. `rows`: tokens and
-    sentences of the queries, then of the keys.
+    `tensors`: query, key, value, then those that only this kernel has. `places`: the tokens and the
+    sentences at the places of the queries, then at those of the keys, (rows, width) each.
     """
     query, key, value, *_ = tensors
-    row_count, width = rows[0].shape
+    rows, width = places[0].shape
     _, heads, _, depth = query.shape
     block = max(16, triton.next_power_of_2(width))  # a product on tensor cores needs 16
-    programs = (row_count, heads)
+    programs = (rows, heads)
     kernel[programs](
         *tensors,
-        *rows,
+        *places,
         query_stride=query.stride(0),
         key_stride=key.stride(0),
         value_stride=value.stride(0),

@@ -29,11 +29,11 @@ def affine(
     *,
     relu: bool = False,
 ) -> Float[Tensor, "... O"]:
-    """Return x W^T + b, or max(0, x W^T + b).
+    """Return x W^T + b; with `relu`, max(0, x W^T + b). x has at least two dimensions.
 
-    One kernel computes product and maximum. The gradient of b is a matrix product, too, which takes
-    a fifth of the time of torch's sum. With autocast, x and W are multiplied in the type of
-    autocast, but the gradients of W and b have the type of W: they are not rounded.
+    With `relu`, one kernel computes product and maximum. The gradient of b is a matrix product,
+    too, which takes a fifth of the time of torch's sum. With autocast, x and W are multiplied in
+    the type of autocast, but the gradients of W and b have the type of W: they are not rounded.
     """
     product = _Affine.apply(to_autocast_dtype(x), weight, bias, relu)  # type: ignore[no-untyped-call]
     return cast(Tensor, product)

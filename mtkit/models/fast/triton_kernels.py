@@ -131,8 +131,9 @@ def add_norm_backward(
 def _load_row(tokens, sentences, width, block: tl.constexpr):
     """Return the token and the sentence at each place of a row, (block,) each.
 
-    The row has the number of the program. The sentence is 0 for padding, also beyond the width; the
-    token there must not be read.
+    A token is given as the index of its vector, a sentence as its number from 1. The row has the
+    number of the program. The sentence is 0 for padding, also beyond the width; the token there
+    must not be read.
     """
     place = tl.arange(0, block)
     inside = place < width
@@ -167,7 +168,7 @@ def _weigh(q, k, query_sentence, key_sentence, scale, is_causal, block: tl.const
     return weights / tl.maximum(tl.sum(weights, 1), 1e-20)[:, None]
 
 
-# Triton would compile one more kernel for arguments of 1, but both values can share a kernel.
+# Triton compiles a second kernel if an integer argument is 1; `is_causal` (0 or 1) needs only one.
 @triton.jit(do_not_specialize=["is_causal"])
 def attention_forward(
     query,
@@ -189,10 +190,11 @@ def attention_forward(
 ):
     """Compute attention within sentences, one program for each row and head.
 
-    `query`, `key`, `value` and `out`, (M, H, 1, depth), hold tokens end to end; a stride counts the
-    elements from a token to the next. `…_tokens` and `…_sentences`, (rows, width), hold for each
-    place in a row its token, and the number of its sentence, or 0 for padding. `scale`:
-    1 / √depth; `is_causal`: 1 or 0.
+    `query` and `out` are (M, H, 1, depth), `key` and `value` (K, H, 1, depth): the vectors of M and
+    of K tokens, end to end. A stride counts the elements from a token to the next. `…_tokens` and
+    `…_sentences` are (rows, width): tokens[r, i] is the index in dimension 0 of the vector at place
+    i of row r, and sentences[r, i] the number of its sentence from 1, or 0 for padding. `scale`:
+    1 / √depth; `is_causal`: 1 or 0; `depth`: Dh, the size of a head.
     """
     heads = tl.num_programs(1)
     out_stride = heads * depth  # `out` is contiguous
