@@ -134,8 +134,8 @@ def test_other_arguments_are_checked(translator: Translator) -> None:
         mtkit.score(SENTENCES, SENTENCES, keys="bleu")
     with pytest.raises(UserError, match=r"^keys: unknown metric 'comet'; choose from bleu, chrf"):
         mtkit.score(SENTENCES, SENTENCES, keys=["comet"])
-    with pytest.raises(UserError, match=r"^language: 'klingon' is not a language code"):
-        mtkit.score(SENTENCES, SENTENCES, language="klingon")
+    with pytest.raises(UserError, match=r"^language: 'elvish' is not a language"):
+        mtkit.score(SENTENCES, SENTENCES, language="elvish")
 
 
 def test_references_that_are_grouped_by_line_are_recognised() -> None:

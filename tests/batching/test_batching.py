@@ -48,7 +48,7 @@ def config(
         {
             "run": str(folder / "run"),
             "data": {"train": train, "valid": corpus(folder, "valid", valid)},
-            "tokenizer": {"vocab_size": 330},
+            "tokenizer": {"vocab_size": 300},
             "batching": batching,
             "training": {"steps": 1},
         }

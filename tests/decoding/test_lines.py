@@ -271,7 +271,7 @@ def test_no_text_is_lost_between_sentences(line: str, language: str) -> None:
         ("hy", "Ես տեսա Ա. Պետրոսյանին։"),
         ("ja", "彼は「はい。」と言った。"),
         ("am", "ዶ. አበበ መጣ"),
-        ("und", "Yahoo! is a company"),
+        ("tlh", "Yahoo! is a company"),
     ],
 )
 def test_no_line_is_split_at_a_full_stop_that_may_end_no_sentence(language: str, text: str) -> None:

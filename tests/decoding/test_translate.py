@@ -270,7 +270,7 @@ def test_the_model_is_path_then_environment_then_latest_run(
     real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"runs/latest holds no model.*mtkit train"):
+    with pytest.raises(UserError, match=r"runs/latest holds no model.*mtkit run"):
         find_best(None)
     Path("runs").mkdir()
     Path("runs/latest").symlink_to(real.parent)

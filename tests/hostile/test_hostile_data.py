@@ -211,7 +211,8 @@ def test_translate_omits_nothing_from_a_large_line(
     Path("in").write_bytes(LARGE[name])
     options = ["--max-length", "256", "--engine", "torch", "-q"]
     assert call("translate", "in", "-o", "out", "-m", model, *options) == 0
-    assert capsys.readouterr().err == ""
+    for warning in capsys.readouterr().err.splitlines():
+        assert "of the letters are not in the vocabulary" in warning
     out = Path("out").read_bytes()
     assert_line_for_line(LARGE[name], out, "plain")
     assert [line.replace(b" ", b"") for line in lines_in(out)] == [
@@ -350,7 +351,7 @@ def test_batch_keeps_exactly_the_valid_pairs(name: str, home: Path, capsys: Capt
 
 
 @pytest.mark.parametrize(
-    ("kind", "normalization", "size"), [("bpe", "identity", 600), ("unigram", "nmt_nfkc", 430)]
+    ("kind", "normalization", "size"), [("bpe", "identity", 600), ("unigram", "nmt_nfkc", 400)]
 )
 def test_every_tokenizer_type_trains_on_every_line(
     kind: str, normalization: str, size: int, home: Path, capsys: Capture
