@@ -67,6 +67,8 @@ class SourceSpelling:
         self._subwords = subwords
         self._known: set[str] = set()
         """Characters that were found to be known."""
+        self._unknown: set[str] = set()
+        """Characters that were found to be unknown."""
         self._nearest: dict[tuple[str, bool], str | None] = {}
         """What `_find` has found for its arguments."""
 
@@ -114,10 +116,13 @@ class SourceSpelling:
     def _is_known(self, character: str) -> bool:
         if character in self._known:
             return True
-        if not self._can_spell(character):
+        if character in self._unknown:
             return False
-        self._known.add(character)
-        return True
+        if self._can_spell(character):
+            self._known.add(character)
+            return True
+        self._unknown.add(character)
+        return False
 
     def _spell(self, line: str) -> list[str]:
         """Return the spelling of each character of a line.
@@ -190,6 +195,8 @@ class SourceSpelling:
                 if is_letter(letter)
             ]
             scripts = {script_of(letter) for _, letter in letters if self._is_known(letter)}
+            if not scripts:
+                continue
             in_word: dict[int, str | None] = {}
             for offset, letter in letters:
                 if not self._is_known(letter) and self._find(letter, False) is None:

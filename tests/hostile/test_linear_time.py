@@ -429,7 +429,6 @@ FUNCTIONS: dict[str, TextFunction] = {
         for code in ("en", "ja", "hi", "my")
     },
     "copy verbatim": copy_parts,
-    "spell": spell,
     "hash_of": lambda text: hash_of(pair(text, text)),
     "compute_statistics": lambda text: compute_statistics([pair(text, text)]),
     "compute_statistics of lines": lambda text: compute_statistics(
@@ -460,6 +459,7 @@ SLOW_FUNCTIONS: dict[str, TextFunction] = {
     "text steps": partial(split_and_join, request()),
     "text steps, every option": partial(split_and_join, EVERY_OPTION),
     "text steps, as a prefix": lambda text: split_and_join(request(), "A dog.", prefix=text),
+    "spell": spell,
     "encode": partial(encode, "identity"),
     "encode with nmt_nfkc": partial(encode, "nmt_nfkc"),
     "decode": decode,
