@@ -222,7 +222,9 @@ def _workers_of(launcher: int) -> list[int]:
     """Return its worker processes in their order."""
     children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
     commands = {int(child): Path(f"/proc/{child}/cmdline").read_text() for child in children}
-    return sorted(child for child, command in commands.items() if "spawn_main" in command)
+    return sorted(
+        child for child, command in commands.items() if "mtkit.training.worker" in command
+    )
 
 
 def work_in(home: Path) -> None:
