@@ -218,7 +218,8 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
                     shown.advance()
             done += size
             seconds = time.monotonic() - started
-            affordable = int((max_seconds - seconds) * done / max(seconds, 1e-6))
+            portions_per_second = done / max(seconds, 1e-6)
+            affordable = int((max_seconds - seconds) * portions_per_second)
             size = min(2 * size, TEST_PORTIONS - done, affordable)
     return hypotheses
 

@@ -30,6 +30,9 @@ from mtkit.training.processes import threads_per_process
 SECONDS_TO_SAVE = 600
 """Time for processes to save and exit, after a stop signal or when another process has failed."""
 
+SECONDS_BETWEEN_CHECKS = 1.0
+"""Time after which the launcher looks whether it has received a stop signal."""
+
 
 @dataclass(frozen=True)
 class WorkerTask:
@@ -121,7 +124,8 @@ def _wait_for(
     running = dict(workers)
     while running:
         is_ending = bool(failures or stop.received)
-        ready = wait(list(running), timeout=SECONDS_TO_SAVE if is_ending else 1.0)
+        timeout = SECONDS_TO_SAVE if is_ending else SECONDS_BETWEEN_CHECKS
+        ready = wait(list(running), timeout)
         if is_ending and not ready:
             for worker in running.values():
                 worker.kill()

@@ -50,6 +50,7 @@ def time_work(
     with closing(work):
         for _ in islice(work, warm_up):
             pass
+        seconds_left = seconds
         for number in count(1):
             start = time.perf_counter()
             piece = next(work, None)
@@ -59,8 +60,8 @@ def time_work(
             yield TimedWork(
                 tokens=piece.tokens, waiting_seconds=piece.waiting_seconds, seconds=taken
             )
-            seconds -= count_seconds(taken)
-            if seconds <= 0 and number >= at_least:
+            seconds_left -= count_seconds(taken)
+            if seconds_left <= 0 and number >= at_least:
                 return
 
 
