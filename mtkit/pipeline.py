@@ -7,14 +7,14 @@ import shlex
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 
 from mtkit.artifacts.manifest import Artifact, kind_at
 from mtkit.artifacts.recipe import scores_recipe
-from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, config_of, default_run
+from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, config_of, default_run, find_origin
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import Corpus
@@ -27,6 +27,12 @@ from mtkit.decoding.limits import limit_lengths, max_test_seconds
 from mtkit.errors import UserError
 from mtkit.progress import progress
 from mtkit.report import data_lines, say
+from mtkit.scoring.adaptation import (
+    Adaptation,
+    BeforeAndAfter,
+    describe_adaptation,
+    tabulate_adaptation,
+)
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
 from mtkit.scoring.metrics import MetricScores
 from mtkit.scoring.quality import QualityReport, score_test_set
@@ -47,6 +53,8 @@ TEST_PORTIONS = 32
 """The test set is translated in so many portions, of which each is spread over the set."""
 MIN_TEST_LINES = 30
 """Fewest lines of a test set that are translated, however long they take."""
+GIVEN_FILE = "given.txt"
+"""File of RUN/test: the translations of the given model, if the model was adapted."""
 ALL_SOURCES, ALL_REFERENCES = "all.source.txt", "all.reference.txt"
 """Files of RUN/test: all lines, if only a part of the test set was translated."""
 
@@ -106,7 +114,7 @@ def finish_and_print(run: Path | None = None) -> None:
 
 def _run_stages(config: Config) -> Artifact:
     """Make the tokenizer, the batches and the model; return the model."""
-    check_all_readable(config.data, "train", "valid", "test")
+    check_all_readable(config.data, "train", "valid", "test", "keep")
     check_origin(config)
     train_tokenizer(config)
     build_batches(config)
@@ -129,6 +137,21 @@ def _test_and_print(config: Config, model: Artifact, started: _Start) -> None:
     if test is not None:
         _show_samples(test)
         say("\n".join(describe_quality(report)))
+    if "adaptation" in model.report:
+        _show_adaptation(model, test)
+
+
+def _show_adaptation(model: Artifact, test: Artifact | None) -> None:
+    """Say what the adaptation of a given model has changed."""
+    adaptation = Adaptation.from_record(model.report["adaptation"])
+    if adaptation.share > 0:
+        tested = None
+        if test is not None:
+            tested = BeforeAndAfter.from_record(test.report["adaptation"])
+        say("")
+        for line in tabulate_adaptation(adaptation, tested):
+            say(line)
+    say(f"adapted: {describe_adaptation(adaptation)}")
 
 
 def _name_score_commands(run: Path, test: Artifact) -> None:
@@ -181,6 +204,12 @@ def _translate_and_score(draft: Draft, config: Config, corpus: Corpus, model: Ar
         _write_lines(draft.folder / ALL_REFERENCES, [pair.target for pair in pairs])
     report = score_test_set(config, scored, texts)
     draft.report.update(report.record())
+    if "adaptation" in model.report:
+        given = _translate_with_given_model(scored, config)
+        _write_lines(draft.folder / GIVEN_FILE, given)
+        references = [pair.target for pair in scored]
+        change = BeforeAndAfter.of(given, texts, references, config.data.target_language)
+        draft.report["adaptation"] = change.record()
     draft.report.update(
         {
             "lines": len(scored),
@@ -221,6 +250,24 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
             portions_per_second = done / max(seconds, 1e-6)
             affordable = int((max_seconds - seconds) * portions_per_second)
             size = min(2 * size, TEST_PORTIONS - done, affordable)
+    return hypotheses
+
+
+def _translate_with_given_model(pairs: Sequence[Pair], config: Config) -> list[str]:
+    """Translate lines of the test set with the model of `training.init_from`."""
+    given = find_origin(config)
+    assert given is not None  # an adapted model has one
+    sources = [pair.source for pair in pairs]
+    references = [pair.target for pair in pairs]
+    with closing(load(given.path, config.training.device)) as translator:
+        request = replace(translator.request, settings=config.decoding)
+        groups = limit_lengths(sources, references, translator.tokenizer, request)
+        hypotheses = [""] * len(pairs)
+        for group in groups:
+            lines = [sources[row] for row in group.rows]
+            translations = translator.submit(lines, group.request).result()
+            for row, translation in zip(group.rows, translations, strict=True):
+                hypotheses[row] = translation.text
     return hypotheses
 
 

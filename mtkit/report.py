@@ -62,14 +62,17 @@ def accepts_progress() -> bool:
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
-    """Silence everything except warnings in a block."""
-    before = _quiet
+def silently() -> Iterator[None]:
+    """Silence `say`, progress and warnings in a block."""
+    was_quiet = _quiet
+    was_follower = _is_follower
     set_quiet(True)
+    set_follower(True)
     try:
         yield
     finally:
-        set_quiet(before)
+        set_quiet(was_quiet)
+        set_follower(was_follower)
 
 
 def verbosity() -> tuple[bool, bool]:

@@ -119,6 +119,18 @@ def init(
     test: Annotated[
         tuple[Path, Path] | None, Option(metavar="S T", help="Test set (default: held out).")
     ] = None,
+    given: Annotated[
+        str | None,
+        Option("--from", metavar="MODEL", help="Adapt this run or model instead of a new one."),
+    ] = None,
+    keep: Annotated[
+        tuple[Path, Path] | None,
+        Option(
+            metavar="S T",
+            help="With --from: text that must not be translated worse (default: the validation "
+            "set of MODEL).",
+        ),
+    ] = None,
     force: Annotated[
         bool, Option("--force", help="Overwrite an existing config and its data folder.")
     ] = False,
@@ -128,9 +140,12 @@ def init(
     """Write a config for a corpus and a training time.
 
     Checks the corpus, holds out validation and test pairs, measures how fast this machine trains,
-    and predicts what to expect. Then start training with `mtkit run`.
+    and predicts what to expect. Then start training with `mtkit run`. With --from, the run adapts
+    a model to the corpus, without harm to what it translates well.
     Example: mtkit init train.en train.fr --minutes 20
     """
+    if given is None:
+        refuse("needs --from: it is text of a given model", keep=keep)
     from mtkit.config.corpora import TextCorpus
     from mtkit.init.init import InitOptions
     from mtkit.init.init import init as init_corpus
@@ -140,6 +155,10 @@ def init(
         if files is not None:
             source_file, target_file = files
             existing[part] = TextCorpus(source=str(source_file), target=str(target_file))
+    kept = None
+    if keep is not None:
+        source_file, target_file = keep
+        kept = TextCorpus(source=str(source_file), target=str(target_file))
     options = InitOptions(
         corpus=named_corpus(source, target, columns),
         minutes=minutes,
@@ -148,6 +167,8 @@ def init(
         command=shlex.join(["mtkit", *sys.argv[1:]]),
         run=run,
         existing=existing,
+        given=given,
+        keep=kept,
         force=force,
     )
     init_corpus(options)

@@ -23,6 +23,9 @@ from mtkit.config.language_codes import LanguageTag
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.schedules import AnySchedule, Noam
 
+SetName = Literal["train", "valid", "test", "keep"]
+"""The sets of corpora in the section `data`."""
+
 
 class DataSettings(Settings):
     """The corpora."""
@@ -30,19 +33,23 @@ class DataSettings(Settings):
     train: Corpus | list[Corpus] = Field(description="training corpus, or a list of corpora")
     valid: Corpus = Field(description="validation set, which chooses the best checkpoint")
     test: Corpus | None = Field(None, description="test set, which `mtkit run` scores at the end")
+    keep: Corpus | None = Field(
+        None,
+        description="text that the model of training.init_from translates well, and that must not "
+        "be translated worse; see training.max_harm",
+    )
     target_language: LanguageTag | None = Field(
         None, description="language such as ko or Korean: chooses the tokenization of BLEU"
     )
 
     @model_validator(mode="after")
     def _check_tags(self) -> DataSettings:
-        if self.valid.tag is not None or (self.test and self.test.tag is not None):
-            raise ValueError(
-                "a tag is only for corpora in data.train, not in data.valid or data.test"
-            )
+        for corpus in (self.valid, self.test, self.keep):
+            if corpus is not None and corpus.tag is not None:
+                raise ValueError("a tag is only for corpora in data.train")
         return self
 
-    def corpora(self, name: Literal["train", "valid", "test"]) -> dict[Key, Corpus]:
+    def corpora(self, name: SetName) -> dict[Key, Corpus]:
         """Return the corpora of one set, by their keys in the config."""
         key: Key = ("data", name)
         match getattr(self, name):
@@ -207,6 +214,13 @@ class TrainingSettings(Settings):
         None, description="model or run whose weights training starts from (fine-tuning)"
     )
 
+    max_harm: Annotated[float | None, Field(ge=0, le=100), Scope.ENDING] = Field(
+        None,
+        description="most chrF that data.keep may lose: the model is the mean of given and trained "
+        "weights that gains most on the validation set, or the given model if it gains too little "
+        "to be significant; null: the trained weights, whatever they lose",
+    )
+
     @field_validator("precision", mode="before")
     @classmethod
     def _check_precision(cls, precision: object) -> object:
@@ -251,4 +265,11 @@ class Config(Settings):
             )
         if self.tokenizer.model is not None and self.training.init_from is not None:
             raise ValueError("training.init_from brings its own tokenizer; remove tokenizer.model")
+        if (self.data.keep is None) != (self.training.max_harm is None):
+            raise ValueError("data.keep and training.max_harm need each other; set both or none")
+        if self.data.keep is not None:
+            if self.training.init_from is None:
+                raise ValueError("data.keep is text of a given model; set training.init_from, too")
+            if not self.training.validation_sentences:
+                raise ValueError("data.keep needs training.validation_sentences above 0")
         return self

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from mtkit.config.base import Key
 from mtkit.config.corpora import Corpus, TextCorpus
-from mtkit.config.settings import DataSettings
+from mtkit.config.settings import DataSettings, SetName
 from mtkit.corpus.files import count_lines, existing_file, listed_paths
 from mtkit.corpus.read import UnequalSidesError, read_pairs
 from mtkit.errors import blame_setting
 
 
-def check_all_readable(data: DataSettings, *names: Literal["train", "valid", "test"]) -> None:
+def check_all_readable(data: DataSettings, *names: SetName) -> None:
     """Call `check_readable` on all corpora of the sets `names`."""
     for name in names:
         for key, corpus in data.corpora(name).items():

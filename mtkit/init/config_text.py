@@ -6,9 +6,10 @@ Settings are values of Python until `render` writes them as YAML.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from mtkit.config.base import Settings
 from mtkit.config.locate import flow
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.presets import Plan
@@ -51,7 +52,7 @@ def choose_settings(facts: CorpusFacts, plan: Plan) -> Sections:
     """Return the settings of all sections except `data`."""
     return {
         "tokenizer": _tokenizer_settings(facts, plan),
-        "batching": _batching_settings(facts, plan),
+        "batching": batching_settings(facts, plan.max_tokens, plan.max_length),
         "model": _model_settings(facts, plan),
         "training": _training_settings(facts, plan),
         "decoding": _decoding_settings(facts, plan),
@@ -64,6 +65,17 @@ def as_values(sections: Sections) -> dict[str, dict[str, Any]]:
         name: {setting.name: setting.value for setting in settings if setting.value is not None}
         for name, settings in sections.items()
     }
+
+
+def settings_of(section: Settings, comment: str) -> list[Setting]:
+    """Return what a section sets besides defaults, and its kind; the comment is above the first."""
+    values = section.model_dump(exclude_defaults=True)
+    if hasattr(section, "kind"):
+        values = {"kind": section.kind} | values
+    settings = [Setting(name, value) for name, value in values.items()]
+    if settings:
+        settings[0] = replace(settings[0], comment=comment)
+    return settings
 
 
 def render(command: str, run: str, sections: Sections) -> str:
@@ -99,11 +111,12 @@ def _tokenizer_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
     ]
 
 
-def _batching_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
+def batching_settings(facts: CorpusFacts, max_tokens: int, max_length: int) -> list[Setting]:
+    """Return the settings of the section `batching`."""
     estimates = describe_rules(facts)
     return [
-        Setting("max_tokens", plan.max_tokens, "tokens of a batch, padding included"),
-        Setting("max_length", plan.max_length, "longest side of a pair, in subwords"),
+        Setting("max_tokens", max_tokens, "tokens of a batch, padding included"),
+        Setting("max_length", max_length, "longest side of a pair, in subwords"),
         Setting(
             "deduplicate",
             True if facts.has_repeated_pairs else None,

@@ -10,12 +10,12 @@ import shlex
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,14 +32,12 @@ from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import Languages, hash_of
 from mtkit.decoding.output import check_output, is_stream, open_output
 from mtkit.errors import UserError
-from mtkit.init.config_text import Setting, choose_settings, render
-from mtkit.init.expectation import describe_expectation
+from mtkit.init.config_text import Sections, Setting, render
 from mtkit.init.facts import CorpusFacts, describe_corpus
+from mtkit.init.from_model import propose_adaptation
+from mtkit.init.from_scratch import propose_new_model
+from mtkit.init.given import GivenModel, open_given_model
 from mtkit.init.partition import Partition
-from mtkit.init.presets import NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
-from mtkit.init.trial import run_trial
-from mtkit.machine import count_cores
-from mtkit.models.device import pick_device
 from mtkit.report import data_lines, plural, printable, say, table, verbosity, warn, wrap
 from mtkit.scoring.overlap import find_overlap
 
@@ -60,6 +58,10 @@ class InitOptions:
     run: str | None = None
     existing: Mapping[str, TextCorpus] = field(default_factory=dict)
     """Validation and test sets of the user, by part; these are not held out."""
+    given: str | None = None
+    """The model to adapt; None: train a new one."""
+    keep: TextCorpus | None = None
+    """Text that an adapted model must not translate worse."""
     force: bool = False
 
     @property
@@ -78,6 +80,26 @@ class InitOptions:
         return self.output.with_name(f"{self.output.stem}-data")
 
 
+class Proposal(Protocol):
+    """What `init` proposes for a corpus."""
+
+    @property
+    def old_text(self) -> Sequence[Pair]:
+        """Text that the model must not translate worse; empty if there is none."""
+
+    def replayed(self, pairs: int) -> list[dict[str, Any]]:
+        """Return old corpora to train on beside so many new pairs, as settings with weights."""
+
+    def __str__(self) -> str:
+        """Return which model is trained, in words."""
+
+    def settings(self, facts: CorpusFacts) -> Sections:
+        """Return all sections except `data`; their comments name the counts of `facts`."""
+
+    def forecast(self, facts: CorpusFacts, minutes: float) -> Iterator[str]:
+        """Say how long a run will take, and what to expect from it."""
+
+
 def init(options: InitOptions) -> None:
     """Write a config and the files of its corpus, and say what to expect of a run.
 
@@ -86,6 +108,9 @@ def init(options: InitOptions) -> None:
         OSError: the disk is full; nothing is written.
     """
     _check_paths(options)
+    given = None
+    if options.given is not None:
+        given = open_given_model(options.given, options.keep)
     report = check_corpus(options.corpus, options.languages)
     _check_report(report, options.corpus)
     languages = _choose_languages(options, report)
@@ -98,7 +123,7 @@ def init(options: InitOptions) -> None:
     )
     facts, sample = describe_corpus(report, partition, languages, counts)
     _check_counts(options, facts)
-    facts, plan = find_plan(facts, sample, options.minutes)
+    facts, proposal = _propose(options, given, facts, sample)
     sides = _name_sides(languages)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -108,10 +133,12 @@ def init(options: InitOptions) -> None:
     ):
         written, repeated = _write_pairs(partition, options.corpus, draft, sides)
         counts |= written
+        if proposal.old_text:
+            _write_side_by_side(proposal.old_text, draft, "keep", sides)
         facts = facts.counted(distinct_pairs=counts["train"] - repeated)
         sections = {
-            "data": _data_settings(options, sides, counts, languages[1]),
-            **choose_settings(facts, plan),
+            "data": _data_settings(options, sides, counts, languages[1], proposal),
+            **proposal.settings(facts),
         }
         config.write(render(printable(options.command), options.run_folder, sections).encode())
     if old_config is not None:
@@ -119,12 +146,22 @@ def init(options: InitOptions) -> None:
     is_quiet, _ = verbosity()
     if is_quiet:
         return
-    for line in chain(_describe_overlap(options, sides), _summary(options, languages, facts, plan)):
+    summary = _summary(options, languages, facts, proposal)
+    for line in chain(_describe_overlap(options, sides), summary):
         data_lines(wrap(line))
     data_lines(["", *_tabulate_pairs(options, report, counts, repeated, facts)])
     is_default = options.output == Path("mtkit.yaml")
     config_option = [] if is_default else ["-c", str(options.output)]
     data_lines(["", *wrap(f"next: {shlex.join(['mtkit', 'run', *config_option])}")])
+
+
+def _propose(
+    options: InitOptions, given: GivenModel | None, facts: CorpusFacts, sample: Sequence[Pair]
+) -> tuple[CorpusFacts, Proposal]:
+    """Plan a new model, or the adaptation of the given one."""
+    if given is None:
+        return propose_new_model(facts, sample, options.minutes)
+    return facts, propose_adaptation(given, facts, sample, options.minutes)
 
 
 @contextmanager
@@ -179,39 +216,12 @@ def _name_sides(languages: Languages) -> tuple[str, str]:
     return ("source", "target") if source == target else (source, target)
 
 
-def find_plan(
-    facts: CorpusFacts, sample: Sequence[Pair], minutes: float
-) -> tuple[CorpusFacts, Plan]:
-    """Choose a plan by a trial; if the speed leads to another model or batch, by a second trial.
-
-    Return the facts with the largest vocabulary for the text, if a trial has found it.
-    """
-    if pick_device("auto").type == "cuda":
-        # On a GPU, a small model is no faster than a large one, so its speed would mislead.
-        trial = Trial(PRESETS[3], 32_000, tokens_per_second=1e5, is_gpu=True)
-    else:
-        trial = Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * count_cores())
-    plan = choose_plan(facts, trial, minutes)
-    for is_last in (False, True):
-        say(
-            f"init: measuring the speed of {plan.preset} with {plan.vocabulary:,} subwords, in "
-            f"batches of {plan.max_tokens:,} tokens"
-        )
-        tried = plan
-        trial = run_trial(facts, tried, sample)
-        if trial.vocabulary < tried.vocabulary:
-            facts = replace(facts, max_vocabulary=trial.vocabulary)
-        # The second trial decides everything except the preset, so that there is no third.
-        plan = choose_plan(facts, trial, minutes, preset=tried.preset if is_last else None)
-        if (plan.preset, plan.max_tokens) == (tried.preset, tried.max_tokens):
-            break
-    return facts, plan
-
-
 def _check_paths(options: InitOptions) -> None:
     """Check that all corpora can be read, and that no file of the user would be overwritten."""
     for part, corpus in options.existing.items():
         check_readable(corpus, (f"--{part}",))
+    if options.keep is not None:
+        check_readable(options.keep, ("--keep",))
     for path in (options.output, options.folder):
         problem = _find_problem(path, options)
         if problem is not None:
@@ -302,11 +312,26 @@ def _write_pairs(
     return counts, len(hashes) - distinct
 
 
+def _write_side_by_side(
+    pairs: Iterable[Pair], folder: Path, part: str, sides: tuple[str, str]
+) -> None:
+    """Write the source and target file of a part."""
+    source, target = sides
+    with (
+        (folder / f"{part}.{source}").open("w", encoding="utf-8", newline="\n") as sources,
+        (folder / f"{part}.{target}").open("w", encoding="utf-8", newline="\n") as targets,
+    ):
+        for pair in pairs:
+            sources.write(f"{pair.source}\n")
+            targets.write(f"{pair.target}\n")
+
+
 def _data_settings(
     options: InitOptions,
     sides: tuple[str, str],
     counts: Mapping[str, int],
     target_language: str | None,
+    proposal: Proposal,
 ) -> list[Setting]:
     """Return the section `data`."""
     comments = {
@@ -321,7 +346,16 @@ def _data_settings(
         else:
             source_file, target_file = (f"{options.folder / part}.{side}" for side in sides)
             corpus = {"source": source_file, "target": target_file}
-        settings.append(Setting(part, corpus, f"{counts[part]:,} pairs {comment}"))
+        comment = f"{counts[part]:,} pairs {comment}"
+        replayed = proposal.replayed(counts[part]) if part == "train" else []
+        if replayed:
+            comment += "; then old pairs, of which an epoch repeats as many as the weight says"
+        settings.append(Setting(part, [corpus, *replayed] if replayed else corpus, comment))
+    if proposal.old_text:
+        source_file, target_file = (f"{options.folder / 'keep'}.{side}" for side in sides)
+        comment = f"{len(proposal.old_text):,} pairs that must not be translated worse"
+        corpus = {"source": source_file, "target": target_file}
+        settings.append(Setting("keep", corpus, comment))
     comment = "language of the target; it decides how BLEU divides text into words"
     return [*settings, Setting("target_language", target_language, comment)]
 
@@ -337,10 +371,10 @@ def _describe_overlap(options: InitOptions, sides: tuple[str, str]) -> Iterator[
 
 
 def _summary(
-    options: InitOptions, languages: Languages, facts: CorpusFacts, plan: Plan
+    options: InitOptions, languages: Languages, facts: CorpusFacts, proposal: Proposal
 ) -> Iterator[str]:
     """Say what was written, how long a run will take, and what to expect from it."""
-    yield f"wrote {options.output}: {plan.preset}, {plan.vocabulary:,} subwords"
+    yield f"wrote {options.output}: {proposal}"
     is_renamed = options.run is None and options.run_folder != str(options.default_run)
     if is_renamed:
         yield f"run directory: {options.run_folder}, because {options.default_run} holds a run"
@@ -349,13 +383,7 @@ def _summary(
     is_declared = options.languages[1] is not None
     how = "" if is_declared else ", identified in the text; if this is wrong, use --languages"
     yield f"languages: {tags} ({names}){how}"
-    total = plan.seconds / 60
-    training = plan.training_seconds / 60
-    length = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
-    yield f"forecast: {total:.1f} minutes, {training:.1f} to train {length}"
-    if total > 1.15 * options.minutes:
-        yield f"the time is too short: the shortest run takes {total:.1f} minutes"
-    yield from describe_expectation(facts, plan, options.minutes)
+    yield from proposal.forecast(facts, options.minutes)
 
 
 def _tabulate_pairs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -16,11 +16,11 @@ from mtkit.batching.build import Batches, build_batches, open_batches
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
-from mtkit.init.config_text import as_values, choose_settings
+from mtkit.init.config_text import Sections, as_values, choose_settings
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.presets import MAX_SUBWORDS, Plan, Trial
 from mtkit.models.device import pick_device
-from mtkit.report import quietly
+from mtkit.report import silently
 from mtkit.study.bench.timing import window_rates
 from mtkit.study.bench.training_speed import timed_steps
 from mtkit.tokenizer.codec import Tokenizer
@@ -43,6 +43,24 @@ class FirstOfSeveral(ProcessGroup):
         self.size = size
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """How fast this machine prepares and trains a config, and how long the pairs are."""
+
+    tokens_per_second: float
+    """Speed of training in target tokens."""
+    warm_up_seconds: float
+    """Time until training reaches its full speed."""
+    pair_seconds: float
+    """Time per pair to make the tokenizer, to filter and to encode."""
+    target_tokens: float
+    """Mean number of target tokens of a pair, with the end of sentence."""
+    padded_tokens: float
+    """Mean number of tokens of a batch per pair."""
+    long_tokens: int
+    """99 % of the pairs have at most this many tokens on their longer side."""
+
+
 def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
     """Train for some seconds on the sample, as planned, with a tokenizer and batches of the sample.
 
@@ -51,37 +69,59 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
     Raises:
         UserError: no tokenizer can be trained on the sample.
     """
-    with TemporaryDirectory(prefix="mtkit-init-") as folder, quietly():
-        config = _write_sample(Path(folder), facts, plan, sample)
+    # The sample keeps pairs that the plan will leave out.
+    roomy = replace(plan, max_length=MAX_SUBWORDS, max_tokens=2 * MAX_SUBWORDS)
+    sections = choose_settings(facts, roomy)
+    try:
+        measured = measure_training(sections, sample, plan.max_tokens)
+    except VocabularyTooLarge as error:
+        # The training text differs a little from the sample; its largest size may be smaller.
+        smaller = replace(plan, vocabulary=error.largest * 98 // 100)
+        return run_trial(facts, smaller, sample)
+    return Trial(
+        preset=plan.preset,
+        vocabulary=plan.vocabulary,
+        tokens_per_second=measured.tokens_per_second,
+        pair_seconds=measured.pair_seconds,
+        warm_up_seconds=measured.warm_up_seconds,
+        target_tokens=measured.target_tokens,
+        padded_tokens=measured.padded_tokens,
+        long_tokens=measured.long_tokens,
+        is_gpu=pick_device("auto").type == "cuda",
+    )
+
+
+def measure_training(sections: Sections, sample: Sequence[Pair], max_tokens: int) -> Measurement:
+    """Train for some seconds on the sample with the settings of `sections`.
+
+    `max_tokens`: tokens of a batch; a batch has more if a pair is longer.
+
+    Raises:
+        UserError: no tokenizer can be trained on the sample, or it does not fit the model.
+    """
+    with TemporaryDirectory(prefix="mtkit-init-") as folder, silently():
+        config = _write_sample(Path(folder), sections, sample)
         start = time.perf_counter()
-        try:
-            tokenizer = Tokenizer.load(train_tokenizer(config))
-        except VocabularyTooLarge as error:
-            # The training text differs a little from the sample; its largest size may be smaller.
-            smaller = replace(plan, vocabulary=error.largest * 98 // 100)
-            return run_trial(facts, smaller, sample)
+        tokenizer = Tokenizer.load(train_tokenizer(config))
         data = open_batches(build_batches(config).path)
         preparation_seconds = time.perf_counter() - start
 
-        # The sample keeps pairs that the plan will leave out; a batch must have room for them.
         longest_pair = int(data.train.lengths.max()) + 1
-        max_tokens = max(plan.max_tokens, longest_pair)
+        max_tokens = max(max_tokens, longest_pair)
         batching = config.batching.model_copy(update={"max_tokens": max_tokens})
         config = config.model_copy(update={"batching": batching})
         processes = count_processes(config, tokenizer)
         torch.set_num_threads(threads_per_process(processes))
-        speed, lost_seconds = _measure_speed(RunInputs(config, data, tokenizer, None), processes)
+        inputs = RunInputs(config, data, tokenizer, origin=None)  # weights do not matter for speed
+        speed, lost_seconds = _measure_speed(inputs, processes)
         lengths = data.train.lengths + 1  # the end of sentence
-        return Trial(
-            preset=plan.preset,
-            vocabulary=plan.vocabulary,
+        return Measurement(
             tokens_per_second=speed,
-            pair_seconds=preparation_seconds / len(lengths),
             warm_up_seconds=lost_seconds,
+            pair_seconds=preparation_seconds / len(lengths),
             target_tokens=float(lengths[:, 1].mean()),
             padded_tokens=_padded_tokens_per_pair(data, max_tokens),
             long_tokens=int(np.quantile(lengths.max(axis=1), 0.99)),
-            is_gpu=pick_device(config.training.device).type == "cuda",
         )
 
 
@@ -103,15 +143,14 @@ def _measure_speed(inputs: RunInputs, processes: int) -> tuple[float, float]:
     return speed, max(0.0, total_seconds - useful_seconds)
 
 
-def _write_sample(folder: Path, facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Config:
-    """Return the planned config with the sample as its corpus; it keeps long pairs."""
+def _write_sample(folder: Path, sections: Sections, sample: Sequence[Pair]) -> Config:
+    """Return a config with the settings of `sections` and the sample as its corpus."""
     count = min(MAX_VALIDATION_PAIRS, len(sample) // 10)
     data = {
         "train": _write_corpus(folder, "train", sample[count:]),
         "valid": _write_corpus(folder, "valid", sample[:count]),
     }
-    roomy = replace(plan, max_length=MAX_SUBWORDS, max_tokens=2 * MAX_SUBWORDS)
-    settings = as_values(choose_settings(facts, roomy))
+    settings = as_values(sections)
     return Config.model_validate({"run": str(folder / "run"), "data": data, **settings})
 
 

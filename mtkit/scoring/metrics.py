@@ -85,8 +85,15 @@ class Score:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Score:
-        """Restore a score, except for its significance test, from the JSON of `record`."""
-        score = cls(record["name"], float(record["score"]), record["signature"])
+        """Restore a score from the JSON of `record`."""
+        score = cls(
+            record["name"],
+            float(record["score"]),
+            record["signature"],
+            p_value=record.get("p"),
+            difference=record.get("difference"),
+            agreement=record.get("agreement"),
+        )
         if "interval" not in record:
             return score
         low, high = map(float, record["interval"])

@@ -53,6 +53,11 @@ class Tokenizer:
         self.source_spelling = SourceSpelling(self.can_spell, _texts(self._source))
         """What the model reads for characters that the source vocabulary lacks."""
 
+    @property
+    def is_joint(self) -> bool:
+        """Whether source and target share a SentencePiece model."""
+        return len(self.models) == 1
+
     @classmethod
     def load(cls, artifact: Artifact) -> Tokenizer:
         """Load the tokenizer of a tokenizer artifact, a model or a checkpoint.

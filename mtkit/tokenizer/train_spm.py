@@ -122,13 +122,7 @@ def _compare(tokenizer: Tokenizer, config: Config) -> None:
     wanted = config.tokenizer.vocab_size
     if "vocab_size" in config.tokenizer.model_fields_set and wanted != size:
         say(f"tokenizer.vocab_size {wanted:,} is ignored: the tokenizer has {size:,} subwords")
-    source, target = UnknownLetters(), UnknownLetters()
-    for pair in islice(read_pairs(config.data.train), MAX_COMPARED_PAIRS):
-        place = f"{pair.file}:{pair.line}"
-        unknown = tokenizer.source_spelling.unknown_letters(pair.source)
-        source.count(count_letters(pair.source), unknown, place)
-        unknown = tokenizer.unknown_target_letters(pair.target)
-        target.count(count_letters(pair.target), unknown, place)
+    source, target = find_unknown_letters(tokenizer, read_pairs(config.data.train))
     for side, letters in (("source", source), ("target", target)):
         if letters.is_unusual:
             warn(
@@ -136,6 +130,24 @@ def _compare(tokenizer: Tokenizer, config: Config) -> None:
                 "that knows these letters, or train one without training.init_from and "
                 "tokenizer.model"
             )
+
+
+def find_unknown_letters(
+    tokenizer: Tokenizer, pairs: Iterable[Pair]
+) -> tuple[UnknownLetters, UnknownLetters]:
+    """Count the letters of source and target that an existing tokenizer cannot spell.
+
+    Only the first MAX_COMPARED_PAIRS pairs count.
+    """
+    source = UnknownLetters()
+    target = UnknownLetters()
+    for pair in islice(pairs, MAX_COMPARED_PAIRS):
+        place = f"{pair.file}:{pair.line}"
+        unknown = tokenizer.source_spelling.unknown_letters(pair.source)
+        source.count(count_letters(pair.source), unknown, place)
+        unknown = tokenizer.unknown_target_letters(pair.target)
+        target.count(count_letters(pair.target), unknown, place)
+    return source, target
 
 
 def _adopt_models(paths: list[str]) -> dict[str, bytes]:

@@ -82,6 +82,8 @@ class RunInputs:
             "tokenizer": batches.manifest["inputs"]["tokenizer"],
             "batches": batches.identity,
         }
+        if kind == "model" and config.data.keep is not None:
+            identities |= hash_corpora(config.data.keep, "data.keep")
         if self.origin:
             identities["init_from"] = self.origin.identity
         return Stage(kind, Path(config.run) / name, recipe, identities)
@@ -93,14 +95,20 @@ class RunInputs:
         of_model = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
         save_model_config(folder, of_model, tokenizer)
 
-    def initial_state(self) -> TrainState:
-        """Return the state before the first step."""
+    def initial_model(self) -> EncoderDecoder:
+        """Return the model before the first step, on the CPU: the given one, or a random one."""
         config, tokenizer = self.config, self.tokenizer
-        device = pick_device(config.training.device)
         torch.manual_seed(config.seed)
         model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
         if self.origin:
             load_weights(model, self.origin.file(WEIGHTS))
+        return model
+
+    def initial_state(self) -> TrainState:
+        """Return the state before the first step."""
+        config = self.config
+        device = pick_device(config.training.device)
+        model = self.initial_model()
         precision = pick_precision(config.training.precision, device)
         model.to(device)
         if device.type == "cuda":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
@@ -18,6 +18,7 @@ from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.limits import LimitedLines, limit_lengths
 from mtkit.errors import MtkitError
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import fitted, say
 from mtkit.scoring.metrics import MAIN_METRICS, get_signatures, score
 from mtkit.scoring.writing import Writing
@@ -52,19 +53,26 @@ def validate(run: TrainingRun, state: TrainState, stop: StopSignals = NO_SIGNALS
     Raises:
         StoppedValidation: in all processes, if one of them received a signal of `stop`.
     """
-    state.model.eval()
+    with _evaluating(state.model):
+        loss = _loss(run, state, stop)
+    scores = _scores(run, state, stop) if run.config.training.validation_sentences else ()
+    return Validation(state.progress.step, loss, math.exp(min(loss, 700.0)), *scores)
+
+
+@contextmanager
+def _evaluating(model: EncoderDecoder) -> Iterator[None]:
+    """Turn off dropout and gradients in the block."""
+    model.eval()
     try:
         with torch.inference_mode():
-            loss = _loss(run, state, stop)
-            scores = _scores(run, state, stop) if run.config.training.validation_sentences else ()
+            yield
     finally:
-        state.model.train()
-    return Validation(state.progress.step, loss, math.exp(min(loss, 700.0)), *scores)
+        model.train()
 
 
 def validation_signatures(inputs: RunInputs) -> dict[str, str]:
     """Return the sacreBLEU signatures of BLEU and chrF in a run's validations."""
-    references = _scored_lines(inputs, inputs.data.valid_target)
+    references = scored_lines(inputs, inputs.data.valid_target)
     return get_signatures(inputs.config.data.target_language, references)
 
 
@@ -97,8 +105,8 @@ def _loss(run: TrainingRun, state: TrainState, stop: StopSignals) -> float:
     return total / sum(tokens for _, tokens in batches)
 
 
-def _scored_lines(inputs: RunInputs, lines: Sequence[str]) -> list[str]:
-    """Return the lines of the validation set that are translated, spread over the whole set.
+def scored_lines(inputs: RunInputs, lines: Sequence[str]) -> list[str]:
+    """Return as many lines as a validation translates, spread over all.
 
     A set may be sorted, so that its beginning would be of one length, topic or source.
     """
@@ -106,23 +114,41 @@ def _scored_lines(inputs: RunInputs, lines: Sequence[str]) -> list[str]:
     return [lines[place * len(lines) // count] for place in range(count)]
 
 
-def _scores(run: TrainingRun, state: TrainState, stop: StopSignals) -> tuple[float | None, float]:
-    """Return BLEU and chrF of greedy translations, which are cut as in `limit_lengths`.
+def translate_greedily(
+    run: TrainingRun,
+    state: TrainState,
+    sources: Sequence[str],
+    references: Sequence[str],
+    stop: StopSignals = NO_SIGNALS,
+) -> list[str]:
+    """Return the greedy translation of each source, cut as in `limit_lengths`.
 
-    BLEU is None if most references are too short for it.
+    The processes share the work, and each returns all translations.
+
+    Raises:
+        StoppedValidation: in all processes, if one of them received a signal of `stop`.
     """
-    inputs, decoding = run.inputs, run.config.decoding
-    sources = _scored_lines(inputs, inputs.data.valid_source)
-    references = _scored_lines(inputs, inputs.data.valid_target)
-    request = Request(decoding.model_copy(update={"beam": 1}))
-    groups = limit_lengths(sources, references, inputs.tokenizer, request)
+    request = Request(run.config.decoding.model_copy(update={"beam": 1}))
+    groups = limit_lengths(sources, references, run.inputs.tokenizer, request)
     rank, size = run.group.rank, run.group.size
     share = [replace(group, rows=group.rows[rank::size]) for group in groups]
-    with closing(Translator(PyTorchEngine(state.model), inputs.tokenizer, request)) as translator:
+    engine = PyTorchEngine(state.model)
+    with (
+        _evaluating(state.model),
+        closing(Translator(engine, run.inputs.tokenizer, request)) as translator,
+    ):
         translations = _translate(translator, sources, share, stop)
     hypotheses = [""] * len(sources)
     for row, text in chain.from_iterable(_gather(run.group, translations)):
         hypotheses[row] = text
+    return hypotheses
+
+
+def _scores(run: TrainingRun, state: TrainState, stop: StopSignals) -> tuple[float | None, float]:
+    """Return BLEU and chrF of greedy translations; no BLEU if most references are too short."""
+    sources = scored_lines(run.inputs, run.inputs.data.valid_source)
+    references = scored_lines(run.inputs, run.inputs.data.valid_target)
+    hypotheses = translate_greedily(run, state, sources, references, stop)
     if _shows_samples(run, state):
         for index in range(min(SHOWN_TRANSLATIONS, len(sources))):
             say(fitted(f"  source      {sources[index]}"))

@@ -57,7 +57,7 @@ from mtkit.decoding.text.untranslatable import (
 )
 from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.errors import MtkitError
-from mtkit.report import quietly, table
+from mtkit.report import silently, table
 from mtkit.scoring.memory import translate_by_memory
 from mtkit.scoring.metrics import MAIN_METRICS, compute_scores
 from mtkit.scoring.overlap import find_overlap
@@ -474,7 +474,7 @@ SLOW_FUNCTIONS: dict[str, TextFunction] = {
 def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run each test in its own folder, without messages."""
     monkeypatch.chdir(tmp_path)
-    with quietly():
+    with silently():
         yield
 
 

@@ -34,7 +34,7 @@ from mtkit.corpus.statistics import Languages
 from mtkit.init.config_text import Setting, choose_settings, render
 from mtkit.init.expectation import EXPECTATIONS, describe_expectation, expected_level
 from mtkit.init.facts import CorpusFacts, describe_corpus
-from mtkit.init.init import find_plan
+from mtkit.init.from_scratch import find_plan
 from mtkit.init.partition import Partition, key_of
 from mtkit.init.presets import (
     GREEDY_COST,
@@ -256,7 +256,7 @@ def measure_as(
         trial = Trial(plan.preset, plan.vocabulary, speed(plan.preset))
         return replace(trial, **changes)
 
-    monkeypatch.setattr("mtkit.init.init.run_trial", measure)
+    monkeypatch.setattr("mtkit.init.from_scratch.run_trial", measure)
     return tried
 
 
@@ -270,7 +270,7 @@ def test_a_gpu_is_measured_with_a_large_model_first_and_with_two_at_most(
     def measure(preset: Preset) -> float:
         return {512: speed, 1024: speed / 2.8}.get(preset.d_model, 8 * speed)
 
-    monkeypatch.setattr("mtkit.init.init.pick_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr("mtkit.init.from_scratch.pick_device", lambda _: torch.device("cuda"))
     tried = measure_as(measure, monkeypatch, is_gpu=True, target_tokens=27.0)
     _, plan = find_plan(facts(5_000_000, valid=1000, test=2500), [], minutes)
     assert [preset.d_model for preset in tried] == sizes

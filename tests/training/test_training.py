@@ -43,7 +43,7 @@ from mtkit.models.weights import get_weights
 from mtkit.signals import StopSignals
 from mtkit.symbols import PAD
 from mtkit.tokenizer.train_spm import train_tokenizer
-from mtkit.training import finish as run_finish
+from mtkit.training import candidates as run_candidates
 from mtkit.training import validation as run_validate
 from mtkit.training.batch import EMPTY_BATCH, Batch
 from mtkit.training.checkpoints import Checkpoints
@@ -576,7 +576,7 @@ def test_ctrl_c_ends_the_validation_of_the_mean_at_once(
             cancelled = interrupt_search(patch)
             return validate(run, state)
 
-    monkeypatch.setattr(run_finish, "validate", validate_and_interrupt)
+    monkeypatch.setattr(run_candidates, "validate", validate_and_interrupt)
     before = signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # a command may have set its own
@@ -607,7 +607,7 @@ def test_the_average_of_the_best_checkpoints_is_their_mean(
     def validated(run: TrainingRun, state: TrainState) -> Validation:
         return Validation(state.progress.step, 0.0 if is_better else 99.0, 1.0)
 
-    monkeypatch.setattr(run_finish, "validate", validated)  # that of the mean alone
+    monkeypatch.setattr(run_candidates, "validate", validated)  # that of the mean alone
     settings = {"best_by": "loss", "validate_every": 3, "average": 2, "keep": 4}
     model = train(fresh("transformer", training=settings))
     log = [json.loads(line) for line in Path("run/metrics.jsonl").read_text().splitlines()]
@@ -640,7 +640,7 @@ def test_averaged_checkpoints_are_freed_before_validation(
         return score(*arguments)
 
     monkeypatch.setattr(Checkpoints, "weights", remembered)
-    monkeypatch.setattr(run_finish, "validate", counted)
+    monkeypatch.setattr(run_candidates, "validate", counted)
     train(fresh("transformer", training={"average": 4, "validate_every": 3}))
     assert len(read) == 4
     assert held == [1]  # the best; the mean is a second

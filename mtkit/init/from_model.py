@@ -1,0 +1,233 @@
+"""A proposal to adapt a given model to a corpus: `mtkit init --from`.
+
+How long and how fast to learn was measured on models and texts of several kinds:
+configs/RESULTS.md#adapting-a-model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mtkit.corpus.read import Pair
+from mtkit.init.config_text import Sections, Setting, batching_settings, settings_of
+from mtkit.init.facts import CorpusFacts
+from mtkit.init.given import Fit, GivenModel, check_letters, check_suitability
+from mtkit.init.presets import BEAM_COST, GREEDY_COST, LOSS_COST, MAX_SUBWORDS, OTHER_SECONDS
+from mtkit.init.trial import Measurement, measure_training
+from mtkit.models.weights import build_without_weights
+from mtkit.report import plural, say
+from mtkit.training.interpolation import SHARES
+
+PEAK = 1e-3
+"""The highest learning rate, for a width of 128; it falls with the square root of the width."""
+PEAK_WIDTH = 128
+MAX_EPOCHS = 20
+"""After so many epochs, more training hardly changes the result."""
+MIN_ADAPTATION_STEPS = 40
+"""Steps of the shortest adaptation."""
+VALIDATION_COUNT = 2
+REPLAYED_PER_PAIR = 1.0
+"""Old pairs for each new pair in an epoch, if the old training text is at hand."""
+COMPARISON_SHARE = 0.2
+"""Largest share of the time for comparing given and trained weights at the end."""
+MIN_COMPARED, MAX_COMPARED = 100, 1000
+"""Fewest and most lines of the new and of the old text that are compared, if there are so many."""
+TRIAL_TOKENS = 1024
+"""Tokens of a batch while the speed is measured."""
+MAX_HARM = 0.5
+"""Points of chrF that the old text may lose."""
+
+
+@dataclass(frozen=True)
+class AdaptationPlan:
+    """How to adapt a given model, and how long each part of a run will take."""
+
+    peak: float
+    steps: int
+    epochs: float
+    max_tokens: int
+    max_length: int
+    compared_lines: int
+    """Lines of the new and of the old text that are translated to compare weights."""
+    training_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class AdaptedModel:
+    """A plan to adapt a given model."""
+
+    given: GivenModel
+    fit: Fit
+    plan: AdaptationPlan
+
+    @property
+    def old_text(self) -> Sequence[Pair]:
+        return self.given.old_text
+
+    def replayed(self, pairs: int) -> list[dict[str, Any]]:
+        """Return the corpora that are replayed beside so many new pairs, with their weights."""
+        return self.given.old_training.replayed(REPLAYED_PER_PAIR * pairs)
+
+    def __str__(self) -> str:
+        config = self.given.opened.config
+        model = build_without_weights(config.model, config.source_vocab, config.target_vocab)
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        return f"adapts {self.given.name}, {parameters:,} parameters"
+
+    def settings(self, facts: CorpusFacts) -> Sections:
+        """Return all sections except `data`; their comments name the counts of `facts`."""
+        config = self.given.opened.config
+        joint = self.given.opened.tokenizer.is_joint
+        return {
+            "tokenizer": [Setting("joint", joint, "as in the given model, which brings its own")],
+            "batching": batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
+            "model": settings_of(config.model, "all settings of the given model"),
+            "training": self._training_settings(facts),
+            "decoding": settings_of(config.decoding, "as in the given model"),
+        }
+
+    def _training_settings(self, facts: CorpusFacts) -> list[Setting]:
+        plan = self.plan
+        minutes = max(1, round(plan.training_seconds / 60))
+        validate_every = math.ceil(plan.steps / VALIDATION_COUNT)
+        return [
+            Setting(
+                "init_from", self.given.place, "the given model: training starts from its weights"
+            ),
+            Setting(
+                "max_harm",
+                MAX_HARM if self.old_text else None,
+                "most chrF that the old text may lose; the model is the mean of given and trained "
+                "weights that gains most on the validation set, or the given model",
+            ),
+            Setting(
+                "steps",
+                plan.steps,
+                f"{plan.epochs:,.1f} epochs over {facts.pairs:,} pairs, in about {minutes:,} min",
+            ),
+            Setting("optimizer", {"kind": "adam"}),
+            Setting(
+                "warmup",
+                max(1, plan.steps // 10),
+                "the learning rate rises for this many steps, then decays to zero at the last step",
+            ),
+            Setting(
+                "schedule",
+                {"kind": "cosine", "peak": float(f"{plan.peak:.1e}")},
+                "far below the learning rate of a new model, so that little is forgotten",
+            ),
+            Setting("validate_every", validate_every, "steps between validations"),
+            Setting("save_every", validate_every, "steps between checkpoints"),
+            Setting(
+                "validation_sentences",
+                plan.compared_lines,
+                "sentences that each validation translates, spread over the validation set, and "
+                "sentences of the old text",
+            ),
+            Setting("best_by", "step", "the last step, after the learning rate has decayed"),
+            Setting("average", 1),
+        ]
+
+    def forecast(self, facts: CorpusFacts, minutes: float) -> Iterator[str]:
+        """Say how long a run will take, and what to expect from it."""
+        plan = self.plan
+        yield (
+            f"given model: {self.fit.loss:.2f} nats per subword on the new text, "
+            f"{self.fit.chance:.2f} by chance"
+        )
+        length = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
+        yield (
+            f"forecast: {plan.seconds / 60:.1f} minutes, {plan.training_seconds / 60:.1f} to train "
+            f"{length} on {plural(facts.pairs, 'pair')}"
+        )
+        if plan.seconds > 1.15 * 60 * minutes:
+            yield f"the time is too short: the shortest run takes {plan.seconds / 60:.1f} minutes"
+        replayed = min(REPLAYED_PER_PAIR * facts.pairs, self.given.old_training.pairs)
+        if replayed:
+            yield f"each epoch repeats about {replayed:,.0f} old pairs, so that little is forgotten"
+        else:
+            yield "the old training text is not at hand, so the model may forget what it could"
+        if self.old_text:
+            lines = plural(len(self.old_text), "line")
+            yield f"no harm: {lines} of old text may lose {MAX_HARM:g} chrF"
+        else:
+            yield "no old text: nothing limits the harm; name some with --keep"
+
+
+def propose_adaptation(
+    given: GivenModel, facts: CorpusFacts, sample: Sequence[Pair], minutes: float
+) -> AdaptedModel:
+    """Measure how well and how fast the given model learns the new text, and plan its adaptation.
+
+    Warn if it predicts the new text no better than chance, or cannot spell it.
+    """
+    check_letters(given.opened, sample)
+    fit = check_suitability(given.opened, sample)
+    say(f"init: measuring the speed of {given.name}")
+    # The trial keeps long pairs; its length and its learning rate do not matter.
+    plan = AdaptationPlan(
+        peak=PEAK,
+        steps=MIN_ADAPTATION_STEPS,
+        epochs=1.0,
+        max_tokens=2 * MAX_SUBWORDS,
+        max_length=MAX_SUBWORDS,
+        compared_lines=1,
+        training_seconds=0.0,
+        seconds=0.0,
+    )
+    trial = AdaptedModel(replace(given, old_text=()), fit, plan)
+    measured = measure_training(trial.settings(facts), sample, TRIAL_TOKENS)
+    return AdaptedModel(given, fit, choose_adaptation(facts, measured, given, minutes))
+
+
+def choose_adaptation(
+    facts: CorpusFacts, measured: Measurement, given: GivenModel, minutes: float
+) -> AdaptationPlan:
+    """Return the plan for `minutes`."""
+    budget = 60 * minutes
+    pair_seconds = measured.target_tokens / measured.tokens_per_second
+    # Both models translate the test set, and every share of the weights both texts.
+    test_seconds = 2 * BEAM_COST * facts.test * pair_seconds
+    line_seconds = (len(SHARES) + VALIDATION_COUNT) * GREEDY_COST * pair_seconds
+    old_lines = len(given.old_text)
+    texts = 2 if old_lines else 1
+    affordable_lines = int(COMPARISON_SHARE * budget / (texts * line_seconds))
+    compared = min(MAX_COMPARED, max(MIN_COMPARED, affordable_lines))
+    compared_lines = min(facts.valid, compared) + min(old_lines, compared)
+    other_seconds = (
+        OTHER_SECONDS
+        + measured.warm_up_seconds
+        + facts.pairs * measured.pair_seconds
+        + test_seconds
+        + compared_lines * line_seconds
+        + VALIDATION_COUNT * LOSS_COST * facts.valid * pair_seconds
+    )
+    pairs = facts.pairs + min(REPLAYED_PER_PAIR * facts.pairs, given.old_training.pairs)
+    affordable_epochs = max(0.0, budget - other_seconds) / pair_seconds / pairs
+    epochs = min(float(MAX_EPOCHS), affordable_epochs)
+    epoch_tokens = pairs * measured.padded_tokens
+    max_length = min(MAX_SUBWORDS, max(256, measured.long_tokens))
+    max_tokens = max(2 * max_length, choose_batch_tokens(epoch_tokens))
+    steps = max(MIN_ADAPTATION_STEPS, round(epochs * epoch_tokens / max_tokens))
+    epochs = steps * max_tokens / epoch_tokens
+    training_seconds = epochs * pairs * pair_seconds
+    return AdaptationPlan(
+        peak=PEAK * math.sqrt(PEAK_WIDTH / given.opened.config.model.d_model),
+        steps=steps,
+        epochs=epochs,
+        max_tokens=max_tokens,
+        max_length=max_length,
+        compared_lines=compared,
+        training_seconds=training_seconds,
+        seconds=other_seconds + training_seconds,
+    )
+
+
+def choose_batch_tokens(epoch_tokens: float) -> int:
+    """Return the tokens of a batch: a power of two, so that an epoch has about 20 batches."""
+    wanted = min(4096.0, max(512.0, epoch_tokens / 20))
+    return 1 << int(math.log2(wanted))

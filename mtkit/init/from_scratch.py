@@ -1,0 +1,86 @@
+"""A proposal for a new model: what to train on a corpus, from random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mtkit.corpus.read import Pair
+from mtkit.init.config_text import Sections, choose_settings
+from mtkit.init.expectation import describe_expectation
+from mtkit.init.facts import CorpusFacts
+from mtkit.init.presets import NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
+from mtkit.init.trial import run_trial
+from mtkit.machine import count_cores
+from mtkit.models.device import pick_device
+from mtkit.report import say
+
+
+@dataclass(frozen=True)
+class NewModel:
+    """A plan to train a new model."""
+
+    plan: Plan
+
+    old_text: Sequence[Pair] = ()
+    """There is none: a new model can forget nothing."""
+
+    def replayed(self, pairs: int) -> list[dict[str, Any]]:
+        """Return no old corpora."""
+        return []
+
+    def __str__(self) -> str:
+        return f"{self.plan.preset}, {self.plan.vocabulary:,} subwords"
+
+    def settings(self, facts: CorpusFacts) -> Sections:
+        """Return all sections except `data`; their comments name the counts of `facts`."""
+        return choose_settings(facts, self.plan)
+
+    def forecast(self, facts: CorpusFacts, minutes: float) -> Iterator[str]:
+        """Say how long a run will take, and what to expect from it."""
+        plan = self.plan
+        total = plan.seconds / 60
+        training = plan.training_seconds / 60
+        length = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
+        yield f"forecast: {total:.1f} minutes, {training:.1f} to train {length}"
+        if total > 1.15 * minutes:
+            yield f"the time is too short: the shortest run takes {total:.1f} minutes"
+        yield from describe_expectation(facts, plan, minutes)
+
+
+def propose_new_model(
+    facts: CorpusFacts, sample: Sequence[Pair], minutes: float
+) -> tuple[CorpusFacts, NewModel]:
+    """Plan a new model; return the facts with the largest vocabulary for the text, if known."""
+    facts, plan = find_plan(facts, sample, minutes)
+    return facts, NewModel(plan)
+
+
+def find_plan(
+    facts: CorpusFacts, sample: Sequence[Pair], minutes: float
+) -> tuple[CorpusFacts, Plan]:
+    """Choose a plan by a trial; if the speed leads to another model or batch, by a second trial.
+
+    Return the facts with the largest vocabulary for the text, if a trial has found it.
+    """
+    if pick_device("auto").type == "cuda":
+        # On a GPU, a small model is no faster than a large one, so its speed would mislead.
+        trial = Trial(PRESETS[3], 32_000, tokens_per_second=1e5, is_gpu=True)
+    else:
+        trial = Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * count_cores())
+    plan = choose_plan(facts, trial, minutes)
+    for is_last in (False, True):
+        say(
+            f"init: measuring the speed of {plan.preset} with {plan.vocabulary:,} subwords, in "
+            f"batches of {plan.max_tokens:,} tokens"
+        )
+        tried = plan
+        trial = run_trial(facts, tried, sample)
+        if trial.vocabulary < tried.vocabulary:
+            facts = replace(facts, max_vocabulary=trial.vocabulary)
+        # The second trial decides everything except the preset, so that there is no third.
+        plan = choose_plan(facts, trial, minutes, preset=tried.preset if is_last else None)
+        if (plan.preset, plan.max_tokens) == (tried.preset, tried.max_tokens):
+            break
+    return facts, plan

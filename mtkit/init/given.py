@@ -1,0 +1,228 @@
+"""The model that `mtkit init --from` names: whether it suits the new text, and its old text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from mtkit.artifacts.runs import config_of
+from mtkit.config.corpora import Corpus, listed
+from mtkit.corpus.read import Pair, read_pairs
+from mtkit.corpus.readable import check_readable
+from mtkit.errors import UserError
+from mtkit.formats.ctranslate2_export import batches_of
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.folder import OpenedModel, open_model
+from mtkit.models.weights import load_model
+from mtkit.report import warn
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.train_spm import find_unknown_letters
+from mtkit.training.batch import Side, pack_batch
+from mtkit.training.loss import TrainingLoss
+
+FIT_PAIRS = 200
+"""Number of new pairs on which the loss of the given model is measured."""
+FIT_BATCH = 20
+"""Pairs of a batch of this measurement."""
+FIT_SUBWORDS = 128
+"""Longest side of a pair for this measurement; a longer one is cut."""
+MIN_GAIN = 0.1
+"""Least nats per token that the right source saves a model that translates such text at all."""
+
+MAX_OLD_LINES = 1000
+"""Most lines of the old text; more would take long to translate."""
+MAX_UNKNOWN_LETTERS = 0.01
+"""Largest share of letters outside the vocabulary about which `init` says nothing."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a model predicts new text, in nats per target token."""
+
+    loss: float
+    """The loss with the right sources."""
+    chance: float
+    """The loss with the sources of other pairs, which say nothing about the targets."""
+
+    @property
+    def gain(self) -> float:
+        """How many nats per token the right source saves: about 0 if the model is of no use."""
+        return self.chance - self.loss
+
+
+@dataclass(frozen=True)
+class OldTraining:
+    """The training text of a given model, if it is still at hand."""
+
+    corpora: Sequence[Corpus] = ()
+    pairs: int = 0
+    """Number of pairs in an epoch of the given model."""
+
+    def replayed(self, count: float) -> list[dict[str, Any]]:
+        """Return the corpora with weights for about `count` pairs in an epoch, for a config."""
+        share = min(1.0, count / max(1, self.pairs))
+        settings = []
+        for corpus in self.corpora:
+            weight = float(f"{share * corpus.weight:.2g}")
+            settings.append(corpus.model_dump(exclude_defaults=True) | {"weight": weight})
+        return settings
+
+
+@dataclass(frozen=True)
+class GivenModel:
+    """A model that is to be adapted."""
+
+    opened: OpenedModel
+    place: str
+    """The model as the config names it."""
+    old_text: Sequence[Pair]
+    """Text that the adapted model must not translate worse; empty: nothing limits the harm."""
+    old_training: OldTraining
+
+    @property
+    def name(self) -> str:
+        """The model's folder and its training steps."""
+        return self.opened.name
+
+
+def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
+    """Open the model that `--from` names, and find its old text.
+
+    `keep`: the text to keep; None: the validation set of the model's run, if it is at hand.
+
+    Raises:
+        UserError: there is no such model, or the text cannot be read.
+    """
+    opened = open_model(place)
+    old_text = _old_text(opened) if keep is None else list(read_pairs(keep))
+    return GivenModel(
+        opened=opened,
+        place=place,
+        old_text=_spread(old_text, MAX_OLD_LINES),
+        old_training=_old_training(opened),
+    )
+
+
+def check_suitability(given: OpenedModel, sample: Sequence[Pair]) -> Fit:
+    """Measure how well the given model predicts new text; warn if it is no better than chance.
+
+    The warning names the likely cause: the other direction, or other languages.
+    """
+    model = load_model(given.config, given.weights).eval()
+    pairs = sample[:FIT_PAIRS]
+    fit = measure_fit(model, given.tokenizer, pairs)
+    if fit.gain < MIN_GAIN:
+        swapped = [pair._replace(source=pair.target, target=pair.source) for pair in pairs]
+        other_direction = measure_fit(model, given.tokenizer, swapped)
+        if other_direction.gain >= MIN_GAIN:
+            cause = "it translates in the other direction, so swap SOURCE and TARGET"
+        else:
+            cause = "it is for other languages, or the lines of SOURCE and TARGET do not match"
+        warn(
+            f"--from: {given.name} predicts the new text no better than chance: its loss is "
+            f"{fit.loss:.2f} nats per subword, and {fit.chance:.2f} with the sources of other "
+            f"lines; probably {cause}; a model of a related language may still help"
+        )
+    return fit
+
+
+@torch.inference_mode()
+def measure_fit(model: EncoderDecoder, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> Fit:
+    """Return the loss of a model on pairs, and on the same targets with shifted sources."""
+    sources = [ids[:FIT_SUBWORDS] for ids in tokenizer.encode_source([p.source for p in pairs])]
+    targets = [ids[:FIT_SUBWORDS] for ids in tokenizer.encode_target([p.target for p in pairs])]
+    # Sorted by the length of the target, so that the shifted sources have about the right length.
+    order = sorted(range(len(pairs)), key=lambda row: len(targets[row]))
+    sources = [sources[row] for row in order]
+    targets = [targets[row] for row in order]
+    shifted = sources[1:] + sources[:1]
+    return Fit(loss=_mean_loss(model, sources, targets), chance=_mean_loss(model, shifted, targets))
+
+
+def _mean_loss(
+    model: EncoderDecoder, sources: Sequence[list[int]], targets: Sequence[list[int]]
+) -> float:
+    """Return the loss in nats per target token, with the end of sentence."""
+    loss_of = TrainingLoss(model, smoothing=0.0).eval()
+    losses: list[float] = []
+    tokens = 0
+    for start in range(0, len(targets), FIT_BATCH):
+        rows = slice(start, start + FIT_BATCH)
+        batch = pack_batch(_end_to_end(sources[rows]), _end_to_end(targets[rows]))
+        losses.append(loss_of(batch).nll.item())
+        tokens += batch.target_tokens
+    return math.fsum(losses) / max(1, tokens)
+
+
+def _end_to_end(sentences: Sequence[list[int]]) -> Side:
+    """Return sentences as a side of a batch."""
+    ids = np.array([token for sentence in sentences for token in sentence], np.int64)
+    return ids, np.array([len(sentence) for sentence in sentences], np.int64)
+
+
+def check_letters(given: OpenedModel, sample: Sequence[Pair]) -> None:
+    """Warn if the vocabulary of the given model cannot spell many letters of the new text."""
+    for side, letters in zip(
+        ("source", "target"), find_unknown_letters(given.tokenizer, sample), strict=True
+    ):
+        if letters.share > MAX_UNKNOWN_LETTERS:
+            warn(f"--from: {given.name}, {side}: {letters}, so each becomes several bytes")
+
+
+def _old_training(given: OpenedModel) -> OldTraining:
+    """Return the training text of the given model, if its run is there and its files are readable.
+
+    The files are those that the run's config names, which may be relative to the current folder.
+    """
+    batches = batches_of(given)
+    if batches is None:
+        return OldTraining()
+    corpora = listed(config_of(given.run).data.train)
+    try:
+        for corpus in corpora:
+            check_readable(corpus, ("data", "train"))
+    except UserError:
+        return OldTraining()
+    weights = batches.weights
+    rows = np.arange(len(batches.train))
+    pairs = len(rows) if weights is None else weights(rows).sum()
+    return OldTraining(corpora, round(pairs))
+
+
+def _old_text(given: OpenedModel) -> list[Pair]:
+    """Return the text that the given model's run has for validation, and had to keep itself.
+
+    The list is empty if the model is not in its run.
+    """
+    batches = batches_of(given)
+    if batches is None:
+        return []
+    place = str(batches.artifact.path)
+    lines = zip(batches.valid_source, batches.valid_target, strict=True)
+    pairs = [
+        Pair(source=source, target=target, corpus=0, file=place, line=row + 1)
+        for row, (source, target) in enumerate(lines)
+    ]
+    return [pair for pair in [*pairs, *_kept_before(given)] if not pair.blank]
+
+
+def _kept_before(given: OpenedModel) -> Iterator[Pair]:
+    """Yield the text that an adapted model had to keep; warn if its files are gone."""
+    keep = config_of(given.run).data.keep
+    if keep is None:
+        return
+    try:
+        yield from read_pairs(keep)
+    except UserError as error:
+        warn(f"--from: the text that {given.name} had to keep is not checked again: {error}")
+
+
+def _spread(pairs: Sequence[Pair], count: int) -> list[Pair]:
+    """Return at most `count` of the pairs, at equal distances."""
+    count = min(count, len(pairs))
+    return [pairs[place * len(pairs) // count] for place in range(count)]

@@ -1,0 +1,151 @@
+"""What the adaptation of a given model has changed: its scores on new and on old text, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mtkit.report import table, wrap
+from mtkit.scoring.metrics import Score, compute_scores, resampling_obstacle
+from mtkit.scoring.score import AGREEMENT_MEANING
+from mtkit.scoring.writing import Writing
+
+MAX_P_VALUE = 0.05
+"""Largest p-value of a difference that counts as significant."""
+
+
+@dataclass(frozen=True)
+class BeforeAndAfter:
+    """chrF of the given and of the adapted model on the same lines."""
+
+    lines: int
+    given: Score
+    adapted: Score
+    """The score, with its difference from `given` and the p-value of the difference."""
+
+    @classmethod
+    def of(
+        cls,
+        given: Sequence[str],
+        adapted: Sequence[str],
+        references: Sequence[str],
+        language: str | None,
+    ) -> BeforeAndAfter:
+        """Score the translations of both models, and test the difference if there are enough lines.
+
+        `language`: language of the target, if known.
+        """
+        scores = compute_scores(
+            {"given": given, "adapted": adapted},
+            [references],
+            Writing.of(language, references),
+            test=resampling_obstacle(len(references)) is None,
+            keys=["chrf"],
+        )
+        return cls(len(references), scores["given"]["chrf"], scores["adapted"]["chrf"])
+
+    @property
+    def difference(self) -> float:
+        """What the adapted model gains, in points of chrF."""
+        return self.adapted.value - self.given.value
+
+    @property
+    def is_significantly_better(self) -> bool:
+        """Whether the adapted model is better, and chance alone hardly explains it."""
+        p_value = self.adapted.p_value
+        return self.difference > 0 and p_value is not None and p_value <= MAX_P_VALUE
+
+    def record(self) -> dict[str, Any]:
+        """Return the scores as JSON."""
+        return {
+            "lines": self.lines,
+            "given": self.given.record(),
+            "adapted": self.adapted.record(),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> BeforeAndAfter:
+        """Restore the scores from the JSON of `record`."""
+        return cls(
+            lines=int(record["lines"]),
+            given=Score.from_record(record["given"]),
+            adapted=Score.from_record(record["adapted"]),
+        )
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """How far a model has moved from the given weights to the trained ones, and what it changed."""
+
+    share: float
+    """α: 0 stands for the given weights, 1 for the trained ones."""
+    max_harm: float
+    """How many points of chrF the old text may lose."""
+    new: BeforeAndAfter
+    """On the validation set; if `share` is 0, of the best weights that were tried."""
+    old: BeforeAndAfter
+    """On the text of `data.keep`."""
+
+    def record(self) -> dict[str, Any]:
+        """Return the adaptation as JSON."""
+        return {
+            "share": self.share,
+            "max_harm": self.max_harm,
+            "new": self.new.record(),
+            "old": self.old.record(),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Adaptation:
+        """Restore the adaptation from the JSON of `record`."""
+        return cls(
+            share=float(record["share"]),
+            max_harm=float(record["max_harm"]),
+            new=BeforeAndAfter.from_record(record["new"]),
+            old=BeforeAndAfter.from_record(record["old"]),
+        )
+
+
+def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> Iterator[str]:
+    """Yield chrF of the given and of the adapted model on new and on old text.
+
+    `test`: the scores on the test set; None if there is none.
+    """
+    rows = [["chrF2", "lines", "given", "adapted", "difference", "people agree"]]
+    texts = {"new text: test set": test, "new text: validation set": adaptation.new}
+    texts["old text: data.keep"] = adaptation.old
+    for label, scores in texts.items():
+        if scores is not None:
+            agreement = scores.adapted.agreement
+            rows.append(
+                [
+                    label,
+                    f"{scores.lines:,}",
+                    f"{scores.given.value:.2f}",
+                    f"{scores.adapted.value:.2f}",
+                    f"{scores.difference:+.2f}",
+                    "" if agreement is None else f"{agreement:.0%}",
+                ]
+            )
+    yield from table(rows)
+    yield from wrap(AGREEMENT_MEANING, "people agree: ")
+
+
+def describe_adaptation(adaptation: Adaptation) -> str:
+    """Say which weights the model has, and why."""
+    gain = f"{adaptation.new.difference:+.2f} chrF on the validation set"
+    p_value = adaptation.new.adapted.p_value
+    if adaptation.share == 0:
+        if p_value is None:
+            reason = f"{adaptation.new.lines} validation lines are too few to show a gain"
+        elif adaptation.new.difference > 0:
+            reason = f"the gain ({gain}, p = {p_value:.3f}) may be chance"
+        else:
+            reason = "nothing was gained on the new text within the harm that is allowed"
+        return f"the model is the given one, unchanged: {reason}"
+    return (
+        f"the model has moved {adaptation.share:.0%} of the way from the given to the trained "
+        f"weights: {gain} (p = {p_value:.3f}), {adaptation.old.difference:+.2f} on old text, which "
+        f"may lose {adaptation.max_harm:g}"
+    )

@@ -1,0 +1,163 @@
+"""The end of an adaptation: how far to move from the given weights to the trained ones.
+
+Training on new text makes a model worse at what it could translate before. The weights between,
+
+    w(α) = w_given + α · (w_trained - w_given),
+
+often keep most of both abilities (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from mtkit.corpus.read import read_pairs
+from mtkit.models.weights import assign_weights, get_weights
+from mtkit.progress import progress
+from mtkit.report import say, table
+from mtkit.scoring.adaptation import Adaptation, BeforeAndAfter, describe_adaptation
+from mtkit.scoring.metrics import score
+from mtkit.training.candidates import Candidate
+from mtkit.training.setup import TrainingRun
+from mtkit.training.state import TrainState
+from mtkit.training.validation import scored_lines, translate_greedily, validate
+
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""The values of α that are tried."""
+
+
+@dataclass(frozen=True)
+class ScoredText:
+    """ScoredText with their references."""
+
+    sources: list[str]
+    references: list[str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the weights of one α make of the new and of the old text."""
+
+    share: float
+    new: list[str]
+    """The translations of the new text."""
+    old: list[str]
+    new_chrf: float
+    old_chrf: float
+
+
+def limit_harm(
+    run: TrainingRun, state: TrainState, trained: Candidate
+) -> tuple[Candidate, Adaptation]:
+    """Return the weights that gain most on new text while old text loses at most `max_harm`.
+
+    They are the given weights if the gain may be chance. The processes share the work.
+    """
+    config = run.config
+    max_harm = config.training.max_harm
+    assert max_harm is not None  # the config has data.keep
+    new, old = _read_texts(run)
+    given = get_weights(run.inputs.initial_model())
+    outcomes: list[Outcome] = []
+    with progress("comparing given and trained weights", len(SHARES), "outcomes") as bar:
+        for share in SHARES:
+            assign_weights(state.model, interpolate(given, trained.weights, share))
+            outcomes.append(_try_weights(run, state, share, new, old))
+            bar.advance()
+    chosen = choose_outcome(outcomes, max_harm)
+    start = outcomes[0]
+    language = config.data.target_language
+    adaptation = Adaptation(
+        share=chosen.share,
+        max_harm=max_harm,
+        new=BeforeAndAfter.of(start.new, chosen.new, new.references, language),
+        old=BeforeAndAfter.of(start.old, chosen.old, old.references, language),
+    )
+    if not adaptation.new.is_significantly_better:
+        adaptation = replace(adaptation, share=0.0)
+    if run.group.is_main:
+        _say_outcomes(outcomes)
+        say(f"train: {describe_adaptation(adaptation)}")
+    return _make_candidate(run, state, given, trained, adaptation.share), adaptation
+
+
+def interpolate(
+    given: Mapping[str, Tensor], trained: Mapping[str, Tensor], share: float
+) -> dict[str, Tensor]:
+    """Return w_given + α · (w_trained - w_given) for every weight; α is `share`."""
+    return {name: weight.lerp(trained[name], share) for name, weight in given.items()}
+
+
+def choose_outcome(outcomes: Sequence[Outcome], max_harm: float) -> Outcome:
+    """Return the outcome with the best new text of those whose old text loses at most `max_harm`.
+
+    The first outcome is that of the given weights. Of equally good outcomes, return the first.
+    """
+    least = outcomes[0].old_chrf - max_harm
+    harmless = [outcome for outcome in outcomes if outcome.old_chrf >= least]
+    return max(harmless, key=lambda outcome: outcome.new_chrf)
+
+
+def _read_texts(run: TrainingRun) -> tuple[ScoredText, ScoredText]:
+    """Return the lines of the validation set and of data.keep that are translated."""
+    inputs = run.inputs
+    keep = run.config.data.keep
+    assert keep is not None
+    pairs = [pair for pair in read_pairs(keep) if not pair.blank]
+    new = ScoredText(
+        scored_lines(inputs, inputs.data.valid_source),
+        scored_lines(inputs, inputs.data.valid_target),
+    )
+    old = ScoredText(
+        scored_lines(inputs, [pair.source for pair in pairs]),
+        scored_lines(inputs, [pair.target for pair in pairs]),
+    )
+    return new, old
+
+
+def _try_weights(
+    run: TrainingRun, state: TrainState, share: float, new: ScoredText, old: ScoredText
+) -> Outcome:
+    """Translate both texts with the present weights, and score them."""
+    new_lines = translate_greedily(run, state, new.sources, new.references)
+    old_lines = translate_greedily(run, state, old.sources, old.references)
+    return Outcome(
+        share=share,
+        new=new_lines,
+        old=old_lines,
+        new_chrf=score(new_lines, new.references, keys=["chrf"])["chrf"].value,
+        old_chrf=score(old_lines, old.references, keys=["chrf"])["chrf"].value,
+    )
+
+
+def _say_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """Say how chrF of both texts changes from the given to the trained weights."""
+    rows = [
+        ["share of the trained weights", *(f"{outcome.share:g}" for outcome in outcomes)],
+        ["chrF2 of the new text", *(f"{outcome.new_chrf:.2f}" for outcome in outcomes)],
+        ["chrF2 of the old text", *(f"{outcome.old_chrf:.2f}" for outcome in outcomes)],
+    ]
+    for line in table(rows):
+        say(f"  {line}")
+
+
+def _make_candidate(
+    run: TrainingRun,
+    state: TrainState,
+    given: dict[str, Tensor],
+    trained: Candidate,
+    share: float,
+) -> Candidate:
+    """Return the weights of one α as a candidate, with their validation."""
+    if share == 1.0:
+        return trained
+    weights = interpolate(given, trained.weights, share)
+    assign_weights(state.model, weights)
+    validation = replace(validate(run, state), step=trained.validation.step)
+    if share == 0.0:
+        return Candidate("given weights", weights, validation, steps=[])
+    name = f"{share:.0%} of the way from the given weights to the {trained.name}"
+    return Candidate(name, weights, validation, trained.steps)

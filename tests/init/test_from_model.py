@@ -1,0 +1,200 @@
+"""`mtkit init --from`: a given model is adapted to a new corpus."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commands import call
+from mtkit.config.yaml import load_config
+from mtkit.corpus.read import Pair
+from mtkit.init import given as given_model
+from mtkit.init.facts import CorpusFacts
+from mtkit.init.from_model import choose_adaptation
+from mtkit.init.given import GivenModel, OldTraining
+from mtkit.init.trial import Measurement
+from mtkit.models.folder import open_model
+from mtkit.pipeline import run
+from tasks import Capture, tiny_config, write_reversal_task
+
+MEASUREMENTS = st.builds(
+    Measurement,
+    tokens_per_second=st.floats(10, 1e7),
+    warm_up_seconds=st.floats(0, 10),
+    pair_seconds=st.floats(1e-7, 1e-2),
+    target_tokens=st.floats(2, 200),
+    padded_tokens=st.floats(200, 300),
+    long_tokens=st.integers(2, 65_000),
+)
+CORPORA = st.builds(
+    CorpusFacts,
+    pairs=st.integers(50, 10**6),
+    valid=st.integers(5, 1000),
+    test=st.integers(5, 2500),
+    is_joint=st.booleans(),
+    characters=st.integers(1, 8000),
+)
+
+
+@given(CORPORA, MEASUREMENTS, st.integers(0, 1000), st.integers(0, 10**6), st.floats(1, 1000))
+def test_the_forecast_keeps_the_time_unless_the_adaptation_is_the_shortest_possible(
+    reverser: Path,
+    facts: CorpusFacts,
+    measured: Measurement,
+    old_lines: int,
+    old_pairs: int,
+    minutes: float,
+) -> None:
+    pair = Pair("a", "b", 0, "file", 1)
+    opened = open_model(reverser / "run")
+    model = GivenModel(opened, "given", [pair] * old_lines, OldTraining(pairs=old_pairs))
+    plan = choose_adaptation(facts, measured, model, minutes)
+    assert choose_adaptation(facts, measured, model, 2 * minutes).steps >= plan.steps
+    is_shortest = plan.steps == choose_adaptation(facts, measured, model, 0.5).steps
+    rounding_seconds = plan.training_seconds / plan.steps
+    assert plan.seconds <= 60 * minutes + rounding_seconds or is_shortest
+
+
+@given(st.lists(st.integers(), max_size=50), st.integers(1, 60))
+def test_lines_are_spread_over_the_whole_text(numbers: list[int], count: int) -> None:
+    pairs = [Pair(str(number), "", 0, "file", row) for row, number in enumerate(numbers)]
+    chosen = given_model._spread(pairs, count)
+    rows = [pair.line for pair in chosen]
+    assert len(rows) == min(count, len(pairs))
+    assert rows == sorted(set(rows))
+    if len(rows) > 1:
+        distances = [after - before for before, after in pairwise(rows)]
+        assert max(distances) - min(distances) <= 1
+
+
+@pytest.fixture(scope="module")
+def reverser(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus, and a run that has learnt to reverse its sentences."""
+    folder = tmp_path_factory.mktemp("given")
+    write_reversal_task(folder)
+    steps = 400
+    training = {"steps": steps, "validate_every": steps, "save_every": steps, "average": 1}
+    run(tiny_config(folder, "transformer", training=training))
+    return folder
+
+
+@pytest.fixture
+def corpus(reverser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a new corpus and the run `given`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mtkit.init.trial.TRIAL_SECONDS", 0.1)
+    shutil.copytree(reverser / "run", tmp_path / "given")
+    for side in ("src", "tgt"):
+        lines = (reverser / f"train.{side}").read_text("utf-8").splitlines()
+        write(f"new.{side}", lines)
+    return tmp_path
+
+
+def write(name: str, lines: Sequence[str]) -> None:
+    Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def init(*options: str) -> int:
+    return call("init", "new.src", "new.tgt", "--languages", "en", "de", "--from", *options)
+
+
+def test_the_config_has_the_settings_of_the_given_model_and_keeps_its_validation_set(
+    corpus: Path, capsys: Capture
+) -> None:
+    assert init("given") == 0
+    config = load_config("mtkit.yaml")
+    opened = open_model("given")
+    assert config.training.init_from == "given"
+    assert config.model == opened.config.model
+    assert config.decoding == opened.config.decoding
+    assert config.training.max_harm == 0.5
+    assert isinstance(config.data.train, list)
+    new, old = config.data.train
+    assert 0.8 < old.weight <= 1.0  # as many old pairs as new ones
+    assert new.weight == 1.0
+    valid = (corpus / "given/batches/valid.source.txt").read_text("utf-8")
+    assert Path("mtkit-data/keep.en").read_text("utf-8") == valid
+    out = capsys.readouterr().out
+    assert re.search(r"given model: 0\.\d\d nats per subword on the new text, \d", out)
+    assert "may lose 0.5 chrF" in out
+
+
+def test_named_old_text_is_kept_instead(corpus: Path) -> None:
+    assert init("given", "--keep", "new.src", "new.tgt") == 0
+    lines = Path("new.src").read_text("utf-8")
+    assert Path("mtkit-data/keep.en").read_text("utf-8") == lines
+
+
+def test_a_model_without_its_run_has_no_old_text_and_this_is_said(
+    corpus: Path, capsys: Capture
+) -> None:
+    shutil.copytree("given/model", "model")
+    assert init("model") == 0
+    config = load_config("mtkit.yaml")
+    assert config.data.keep is None
+    assert not isinstance(config.data.train, list)
+    out = capsys.readouterr().out
+    assert "name some with --keep" in out
+    assert "the old training text is not at hand" in out
+
+
+def test_text_that_the_given_model_predicts_by_chance_is_warned_about_with_the_cause(
+    corpus: Path, capsys: Capture
+) -> None:
+    write("unlike.tgt", Path("new.tgt").read_text("utf-8").splitlines()[::-1])
+    unlike = ["new.src", "unlike.tgt"]
+    both = {("new.tgt", "new.src"): "swap SOURCE and TARGET", tuple(unlike): "for other languages"}
+    for number, ((source, target), cause) in enumerate(both.items()):
+        name = f"{number}.yaml"
+        options = ["--languages", "en", "de", "--from", "given", "-o", name]
+        assert call("init", source, target, *options) in (0, 2)
+        error = capsys.readouterr().err
+        assert "no better than chance" in error
+        assert cause in error
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["nowhere"], "nowhere"),
+        (["new.src"], "new.src"),
+        (["given", "--keep", "no.src", "no.tgt"], "no.src"),
+    ],
+    ids=str,
+)
+def test_a_missing_model_or_text_is_one_line_and_nothing_is_written(
+    options: list[str], words: str, corpus: Path, capsys: Capture
+) -> None:
+    before = sorted(corpus.rglob("*"))
+    assert init(*options) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "warning" not in line]
+    assert words in line
+    assert sorted(corpus.rglob("*")) == before
+
+
+def test_old_text_without_a_given_model_is_refused(corpus: Path, capsys: Capture) -> None:
+    assert call("init", "new.src", "new.tgt", "--keep", "new.src", "new.tgt") == 2
+    assert "--keep needs --from" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_commands_adapt_a_model(corpus: Path, capsys: Capture) -> None:
+    assert init("given", "--minutes", "0.5") == 0
+    assert call("run") == 0
+    assert "adapted: the model" in capsys.readouterr().err
+    # An adapted model can be adapted again, and keeps the old text of both.
+    arguments: list[Any] = ["runs/mtkit", "-o", "again.yaml", "--minutes", "0.5"]
+    assert init(*arguments) == 0
+    kept, *parts = [
+        Path(name).read_text("utf-8").count("\n")
+        for name in ("again-data/keep.en", "mtkit-data/valid.en", "mtkit-data/keep.en")
+    ]
+    assert kept == sum(parts)

@@ -1,0 +1,182 @@
+"""Adaptation without harm: which mean of the given and the trained weights becomes the model."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from mtkit.artifacts.manifest import Artifact
+from mtkit.config.settings import Config
+from mtkit.pipeline import run, run_and_print
+from mtkit.scoring.adaptation import Adaptation, BeforeAndAfter
+from mtkit.training.interpolation import SHARES, Outcome, choose_outcome, interpolate
+from mtkit.training.train import train
+from tasks import WORDS, Capture, Fresh, tiny_config
+
+CHRF = st.floats(0, 100)
+
+
+@given(st.lists(st.tuples(CHRF, CHRF), min_size=1, max_size=5), st.floats(0, 100))
+def test_the_chosen_weights_gain_most_of_those_that_do_no_harm(
+    scores: list[tuple[float, float]], max_harm: float
+) -> None:
+    outcomes = [Outcome(share, [], [], *pair) for share, pair in zip(SHARES, scores, strict=False)]
+    chosen = choose_outcome(outcomes, max_harm)
+    given_weights = outcomes[0]
+    assert chosen.old_chrf >= given_weights.old_chrf - max_harm
+    assert chosen.new_chrf >= given_weights.new_chrf
+    for other in outcomes:
+        is_harmless = other.old_chrf >= given_weights.old_chrf - max_harm
+        assert not is_harmless or other.new_chrf <= chosen.new_chrf
+
+
+@given(st.lists(st.floats(-10, 10, width=32), min_size=1), st.data())
+def test_interpolated_weights_begin_with_the_given_and_end_with_the_trained_ones(
+    values: list[float], data: st.DataObject
+) -> None:
+    same_length = st.lists(st.floats(-10, 10, width=32), min_size=len(values), max_size=len(values))
+    one = {"w": torch.tensor(values)}
+    other = {"w": torch.tensor(data.draw(same_length))}
+    assert torch.equal(interpolate(one, other, 0.0)["w"], one["w"])
+    assert torch.equal(interpolate(one, other, 1.0)["w"], other["w"])
+    half = interpolate(one, other, 0.5)["w"]
+    torch.testing.assert_close(half, (one["w"] + other["w"]) / 2)
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=12), st.data())
+def test_no_change_is_no_gain(lines: list[str], data: st.DataObject) -> None:
+    assume(any(line.strip() for line in lines))
+    change = BeforeAndAfter.of(lines, lines, lines, None)
+    assert change.difference == 0
+    assert not change.is_significantly_better
+
+
+def write_text(folder: Path, name: str, pairs: list[tuple[str, str]]) -> dict[str, str]:
+    corpus = {}
+    for side, number in (("source", 0), ("target", 1)):
+        path = folder / f"{name}.{side}"
+        path.write_text("".join(f"{pair[number]}\n" for pair in pairs), "utf-8")
+        corpus[side] = str(path)
+    return corpus
+
+
+def sentences(count: int, seed: int) -> list[list[str]]:
+    generator = random.Random(seed)
+    return [[generator.choice(WORDS) for _ in range(generator.randint(1, 5))] for _ in range(count)]
+
+
+def reversed_pairs(count: int, seed: int) -> list[tuple[str, str]]:
+    return [(" ".join(s), " ".join(reversed(s)).upper()) for s in sentences(count, seed)]
+
+
+def noise(count: int, seed: int) -> list[tuple[str, str]]:
+    """Pairs whose targets have nothing to do with their sources."""
+    sources = sentences(count, seed)
+    targets = sentences(count, seed + 1)
+    return [
+        (" ".join(source), " ".join(target).upper())
+        for source, target in zip(sources, targets, strict=True)
+    ]
+
+
+PATIENT = {"steps": 150, "validate_every": 150, "save_every": 150, "log_every": 50, "average": 1}
+
+
+def adapt(
+    prepared: Path, folder: Path, given_run: str, new: list[tuple[str, str]], **training: Any
+) -> Config:
+    """Return the config of a run that adapts a model to new pairs, and keeps the reversal task."""
+    data = {
+        "train": write_text(folder, "new", new),
+        "valid": write_text(folder, "new-valid", new[:30]),
+        "test": write_text(folder, "new-test", new[:30]),
+        "keep": write_text(folder, "old", reversed_pairs(30, seed=7)),
+    }
+    settings = PATIENT | {"init_from": given_run, "max_harm": 5.0} | training
+    config = tiny_config(prepared, "transformer", data=data, training=settings)
+    return config.model_copy(update={"run": str(folder / "adapted")})
+
+
+def weights_of(model: Artifact) -> dict[str, torch.Tensor]:
+    return safetensors.torch.load_file(model.file("model.safetensors"))
+
+
+@pytest.fixture(scope="module")
+def reverser(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A run that has half learnt to reverse sentences."""
+    folder = tmp_path_factory.mktemp("given")
+    config = tiny_config(prepared, "transformer", training=PATIENT)
+    config = config.model_copy(update={"run": str(folder / "run")})
+    run(config)
+    return config.run
+
+
+def test_what_is_learnt_from_noise_is_not_installed(
+    prepared: Path, reverser: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = adapt(prepared, tmp_path, reverser, noise(100, seed=3), max_harm=0.0)
+    old = config.data.keep
+    config = config.model_copy(update={"data": config.data.model_copy(update={"valid": old})})
+    run_and_print(config)
+    model = train(config)
+    given_weights = safetensors.torch.load_file(f"{reverser}/model/model.safetensors")
+    for name, weight in weights_of(model).items():
+        assert torch.equal(weight, given_weights[name])
+    assert Adaptation.from_record(model.report["adaptation"]).share == 0
+    assert "the model is the given one, unchanged" in capsys.readouterr().err
+
+
+def test_a_gain_without_harm_is_installed_and_told(
+    prepared: Path, reverser: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = adapt(prepared, tmp_path, reverser, reversed_pairs(300, seed=11), steps=300)
+    run_and_print(config)
+    adaptation = Adaptation.from_record(train(config).report["adaptation"])
+    assert adaptation.share > 0
+    assert adaptation.new.is_significantly_better
+    assert adaptation.old.difference >= -5.0
+    told = capsys.readouterr().err
+    for words in ("old text: data.keep", "new text: test set", "people agree", "of the way from"):
+        assert words in told
+
+
+def test_another_old_text_chooses_the_weights_anew(
+    prepared: Path, reverser: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = adapt(prepared, tmp_path, reverser, noise(100, seed=5), steps=4, validate_every=4)
+    run(config)
+    model = train(config)
+    checkpoints = sorted(path.name for path in Path(config.run, "checkpoints").glob("step-*"))
+    write_text(tmp_path, "old", reversed_pairs(20, seed=8))
+    assert train(config).identity != model.identity
+    assert checkpoints == sorted(
+        path.name for path in Path(config.run, "checkpoints").glob("step-*")
+    )
+
+
+@pytest.mark.parametrize(
+    ("training", "keeps"),
+    [
+        ({"max_harm": 1.0}, False),
+        ({"init_from": "a"}, True),
+        ({"max_harm": 1.0}, True),
+        ({"init_from": "a", "max_harm": 1.0, "validation_sentences": 0, "best_by": "loss"}, True),
+    ],
+)
+def test_settings_of_an_adaptation_need_each_other(
+    training: dict[str, Any], keeps: bool, fresh: Fresh, prepared: Path
+) -> None:
+    keep = {"source": str(prepared / "test.src"), "target": str(prepared / "test.tgt")}
+    with pytest.raises(ValidationError, match="keep"):
+        fresh("transformer", training=training, data={"keep": keep} if keeps else {})
