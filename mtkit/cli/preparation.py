@@ -56,8 +56,9 @@ def check(
     corpora: NamedCorpora
     declared: tuple[str | None, str | None]
     if config is None:
-        corpora = {"train": named_corpus(str(source), target, columns)}
-        declared = languages or (None, None)
+        corpus = named_corpus(str(source), target, columns, languages)
+        corpora = {"train": corpus}
+        declared = languages or declared_languages(corpus)
     else:
         refuse("cannot be used with -c, because the config gives the columns", columns=columns)
         from mtkit.config.yaml import read_config
@@ -159,11 +160,12 @@ def init(
     if keep is not None:
         source_file, target_file = keep
         kept = TextCorpus(source=str(source_file), target=str(target_file))
+    corpus = named_corpus(source, target, columns, languages)
     options = InitOptions(
-        corpus=named_corpus(source, target, columns),
+        corpus=corpus,
         minutes=minutes,
         output=output,
-        languages=languages or (None, None),
+        languages=languages or declared_languages(corpus),
         command=shlex.join(["mtkit", *sys.argv[1:]]),
         run=run,
         existing=existing,
@@ -174,19 +176,36 @@ def init(
     init_corpus(options)
 
 
-def named_corpus(source: str, target: str | None, columns: tuple[str, str] | None) -> Corpus:
-    """Return the corpus: two text files, a table or a dataset; UserError if this is unclear."""
+def named_corpus(
+    source: str,
+    target: str | None,
+    columns: tuple[str, str] | None,
+    languages: tuple[str, str] | None = None,
+) -> Corpus:
+    """Return the corpus: two text files, a table or a dataset; UserError if this is unclear.
+
+    The columns of a translation memory are its languages.
+    """
     from mtkit.config.corpora import DatasetCorpus, TableCorpus, TextCorpus
 
     if target is not None:
         refuse("is only for a table or dataset, not for two text files", columns=columns)
         return TextCorpus(source=source, target=target)
-    from mtkit.corpus.files import refuse_format
+    from mtkit.corpus.files import refuse_name
     from mtkit.corpus.sheets import is_sheet
-    from mtkit.corpus.tables import find_columns, is_table, parse_column, refuse_misnamed_table
+    from mtkit.corpus.tables import (
+        TABLE_SUFFIXES,
+        find_columns,
+        is_table,
+        parse_column,
+        refuse_misnamed_table,
+    )
+    from mtkit.corpus.tmx import is_tmx
 
-    if not is_sheet(source):
-        refuse_format(source)
+    if is_tmx(source):
+        columns = columns or languages
+    elif not is_sheet(source):
+        refuse_name(source)
     if is_table(source):
         first: int | str
         second: int | str
@@ -200,6 +219,21 @@ def named_corpus(source: str, target: str | None, columns: tuple[str, str] | Non
     if columns is None:
         raise UserError(
             f"{source}: give TARGET, too, or --columns S T if this is a dataset; the name of a "
-            "table ends in .csv, .tsv, .jsonl, .xlsx or .ods"
+            f"table ends in {TABLE_SUFFIXES}"
         )
     return DatasetCorpus(dataset=source, source_column=columns[0], target_column=columns[1])
+
+
+def declared_languages(corpus: Corpus) -> tuple[str | None, str | None]:
+    """Return the languages that a translation memory names; of another corpus, none."""
+    from mtkit.config.corpora import TableCorpus
+    from mtkit.config.language_codes import standard_language
+    from mtkit.corpus.tmx import is_tmx
+
+    if not (isinstance(corpus, TableCorpus) and is_tmx(str(corpus.table))):
+        return None, None
+    try:
+        source, target = standard_language(str(corpus.source_column)), str(corpus.target_column)
+        return source, standard_language(target)
+    except ValueError:  # a code that no standard knows
+        return None, None

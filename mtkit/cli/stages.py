@@ -321,12 +321,16 @@ def translate(
         refuse("cannot be used with --sample", beam=beam, length_penalty=length_penalty)
     else:
         refuse("needs --sample", **sampling)
-    from mtkit.corpus.tables import is_table, parse_column
+    from mtkit.corpus.files import refuse_name
+    from mtkit.corpus.tables import TABLE_SUFFIXES, is_table, parse_column
+    from mtkit.corpus.tmx import is_tmx
     from mtkit.decoding.api import load
     from mtkit.decoding.table import refuse_table
     from mtkit.decoding.translate import Files, Format
     from mtkit.decoding.translate import translate as translate_files
 
+    if text is not None and is_tmx(str(text)):
+        refuse_name(str(text))
     if columns is None:
         if text is not None and text.is_file():
             refuse_table(str(text))
@@ -335,7 +339,7 @@ def translate(
         one_each = "cannot be used with --columns, because each row gets one translation"
         refuse(one_each, n_best=n_best, jsonl=jsonl, alignments=alignments, prefix=prefix)
         if text is None or not is_table(str(text)):
-            raise UserError("--columns needs a table as INPUT: .csv, .tsv, .jsonl, .xlsx or .ods")
+            raise UserError(f"--columns needs a table as INPUT: {TABLE_SUFFIXES}")
         column = parse_column(columns)
     files = Files(text, output, prefix, resume, column)
     if resume and not files.is_resumable:

@@ -35,9 +35,10 @@ class TextCorpus(Settings):
 
 
 class TableCorpus(Settings):
-    """.csv, .tsv or .jsonl files, plain or .gz; or spreadsheets, .xlsx or .ods.
+    """.csv, .tsv, .jsonl or .tmx files, plain or .gz; or spreadsheets, .xlsx or .ods.
 
-    A column is a number from 0, or a name in the first row; in a .jsonl it is a key.
+    A column is a number from 0, or a name in the first row; in a .jsonl it is a key, and in a
+    translation memory (.tmx) a language.
     """
 
     table: Paths = Field(description="table, or a list of tables with the same columns")

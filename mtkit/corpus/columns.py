@@ -16,6 +16,8 @@ SIDES = ("source", "target", "src", "tgt", "trg", "text", "translation", "origin
 MIN_LABEL_ROWS, ROWS_PER_LABEL = 3, 10
 """A column is one of labels if it has at least so many rows, and each label so many on average."""
 
+Columns = tuple[str | int, str | int]
+"""The columns of source and target: numbers from 0, or names."""
 SampleRows = Sequence[Sequence[str]]
 """Rows of cells; blank rows are left out."""
 

@@ -50,8 +50,12 @@ FOREIGN_FORMATS = {
     (".docx", ".doc", ".odt", ".rtf", ".pdf", ".pptx"): (
         "is a document; save it as plain text (UTF-8)"
     ),
-    (".tmx", ".xliff", ".xlf", ".sdlxliff"): (
-        "is a translation file; export it as tab-separated text (.tsv)"
+    (".xliff", ".xlf", ".sdlxliff"): (
+        "is a translation file; export it as a translation memory (.tmx) or as text (.tsv)"
+    ),
+    (".tmx",): (
+        "is a translation memory, which is read only as a whole corpus: by `mtkit check FILE`, "
+        "`mtkit init FILE`, or as `table` in a config"
     ),
 }
 """Files of other programs, by the ends of their names: what is wrong, and how to export text."""
@@ -203,6 +207,12 @@ def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
         UserError: the file has another format, or the gzip data is damaged.
         MtkitError: the file cannot be read.
     """
+    refuse_name(name)
+    return unpacked_blocks(file, name)
+
+
+def unpacked_blocks(file: io.BufferedReader, name: str) -> Generator[bytes]:
+    """Yield blocks as `text_blocks` does, also of a file whose name is not that of a text."""
     lines = 0  # complete lines before damaged gzip data, for the message
     try:
         _wait(file)
@@ -210,7 +220,7 @@ def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
         reader = gzip.GzipFile(fileobj=file) if is_gzip else file
         # Not `_read`: its `select` would not see bytes that `peek` has moved into the buffer.
         start = reader.read1(READ_BYTES)
-        refuse_format(name, start)
+        _refuse_content(name, start)
         rest = iter(partial(_read, reader), b"")  # until the end of the file
         blocks = _as_utf8(chain([start], rest), start)
         for block in blocks:
@@ -235,25 +245,33 @@ def _as_utf8(blocks: Iterator[bytes], start: bytes) -> Iterator[bytes]:
     return blocks
 
 
-def refuse_format(name: str, start: bytes = b"") -> None:
-    """Raise UserError if the name or the first bytes of a file show that it is not text."""
+def refuse_name(name: str) -> None:
+    """Raise UserError if the name of a file shows that it is not text."""
     suffix = PurePath(name.lower().removesuffix(".gz")).suffix
     for suffixes, problem in FOREIGN_FORMATS.items():
         if suffix in suffixes:
             raise UserError(f"{name} {problem}")
+    if suffix in COMPRESSED:
+        raise _compressed(name, suffix)
+
+
+def _refuse_content(name: str, start: bytes) -> None:
+    """Raise UserError if the first bytes of a file show that it is not text."""
     if OFFICE.match(start):
         raise UserError(f"{name} is a spreadsheet or document; save it as CSV or text (UTF-8)")
     for extension, magic in COMPRESSED.items():
-        if suffix == extension or re.match(magic, start):
-            raise UserError(
-                f"{name} is compressed as {extension}; unpack it, or compress it with gzip"
-            )
+        if re.match(magic, start):
+            raise _compressed(name, extension)
     if re.match(UTF16_START, start):
         encoding = "UTF-16BE" if start[0] == 0 else "UTF-16LE"
         raise UserError(
             f"{name} seems to be {encoding} without a byte order mark; convert it with: "
             f"iconv -f {encoding} -t UTF-8"
         )
+
+
+def _compressed(name: str, extension: str) -> UserError:
+    return UserError(f"{name} is compressed as {extension}; unpack it, or compress it with gzip")
 
 
 def _read(file: io.BufferedReader | gzip.GzipFile) -> bytes:

@@ -261,7 +261,7 @@ def _load(corpus: DatasetCorpus) -> Any:
         logging.getLogger(library).setLevel(logging.CRITICAL)
     path = Path(corpus.dataset)
     if path.exists() and not path.is_dir():
-        raise ValueError("give a folder, or a .csv, .tsv or .jsonl as `table`")
+        raise ValueError("give a folder, or a .csv, .tsv, .jsonl or .tmx as `table`")
     is_slice = "[" in corpus.split  # such as train[:10], which cannot be streamed
     return datasets.load_dataset(
         corpus.dataset,

@@ -1,4 +1,4 @@
-"""Read tables (`.tsv`, `.jsonl`, and `.csv` as spreadsheets write it) and records of datasets."""
+"""Read tables (`.tsv`, `.jsonl`, `.tmx`, and `.csv` as spreadsheets write it), and datasets."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any
 
-from mtkit.corpus.columns import SampleRows, find_texts, has_header, is_column_name
+from mtkit.corpus.columns import Columns, SampleRows, find_texts, has_header, is_column_name
 from mtkit.corpus.files import read_lines, tell_once
 from mtkit.corpus.rows import DELIMITER_NAMES, SAMPLE_ROWS, Row, read_rows, suffix_of
 from mtkit.corpus.sheets import is_sheet, read_sheet
+from mtkit.corpus.tmx import find_languages, is_tmx, read_tmx
 from mtkit.errors import UserError
 from mtkit.report import fitted, plural, printable, say
 
+TABLE_SUFFIXES = ".csv, .tsv, .jsonl, .tmx, .xlsx or .ods"
+"""How the name of a table may end, for messages."""
 MAX_NAMED_COLUMNS = 20
 """Number of columns that an error lists at most."""
 MAX_SHOWN_CELLS = 40
 """Width of the text of a first pair in a message, in terminal cells."""
 
-Columns = tuple[str | int, str | int]
 Texts = Iterator[tuple[str, int, str, str]]
 """The file, row or line, source and target of each pair."""
 
 
 def is_table(path: str) -> bool:
     """Return whether the name of a file is that of a table."""
-    return suffix_of(path) in (".tsv", ".csv", ".jsonl") or is_sheet(path)
+    is_text = suffix_of(path) in (".tsv", ".csv", ".jsonl")
+    return is_text or is_sheet(path) or is_tmx(path)
 
 
 def place_of(path: str, number: int) -> str:
@@ -51,8 +54,11 @@ def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, st
         UserError: the table has no such columns, or a row cannot be read.
     """
     if not is_table(path):
-        raise UserError(f"{path}: the name of a table ends in .csv, .tsv, .jsonl, .xlsx or .ods")
-    if suffix_of(path) == ".jsonl":
+        raise UserError(f"{path}: the name of a table ends in {TABLE_SUFFIXES}")
+    if is_tmx(path):
+        with closing(read_tmx(path, columns)) as units:
+            yield from units
+    elif suffix_of(path) == ".jsonl":
         with closing(read_lines(path)) as lines:
             yield from _read_records(path, columns, lines)
     else:
@@ -70,8 +76,12 @@ def open_rows(path: str) -> Generator[Row]:
         yield from read_rows(path, (f"{line}\n" for line in lines))
 
 
-def find_columns(path: str) -> tuple[int, int]:
+def find_columns(path: str) -> Columns:
     """Return the columns of source and target; raise UserError if the choice is not clear."""
+    if is_tmx(path):
+        languages = find_languages(path)
+        say(f"{path}: reading {languages[0]} as source and {languages[1]} as target")
+        return languages
     if suffix_of(path) == ".jsonl":
         raise UserError(f"{path}: give the keys of source and target with --columns S T")
     with closing(open_rows(path)) as all_rows:

@@ -217,7 +217,7 @@ def test_other_unicode_encodings_are_read_everywhere(encoding: str, end: str) ->
 OTHER_PROGRAMS = {
     "s.xlsx s.ods S.XLS": "CSV",
     "d.docx d.pdf": "plain text",
-    "m.tmx m.xliff": ".tsv",
+    "m.sdlxliff m.xliff": ".tmx",
     "t.txt.xz t.csv.bz2 t.zst": "gzip",
 }
 

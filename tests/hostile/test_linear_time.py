@@ -30,6 +30,7 @@ from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 import pytest
@@ -366,11 +367,18 @@ def read_as_table(name: str, content: Callable[[str], str], text: str) -> None:
     """Read a text as a file; errors about its content are as good as rows."""
     path = Path(name)
     path.write_text(content(text), encoding="utf-8", errors="replace")
-    columns = ("a", "b") if name.endswith("jsonl") else (0, 1)
+    columns = ("a", "b") if name.endswith(("jsonl", "tmx")) else (0, 1)
     with suppress(MtkitError):
         list(read_table(name, columns))
     with suppress(MtkitError):
         find_columns(name)
+
+
+def as_memory(text: str) -> str:
+    """Return a translation memory with a text as segment, as language, and between elements."""
+    unit = f"<tu><tuv lang='a'><seg>{escape(text)}</seg></tuv><tuv lang='b'><seg/></tuv></tu>"
+    other = f"<tu>{escape(text)}<tuv lang={quoteattr(text)}><seg/></tuv></tu>"
+    return f"<tmx><body>{unit}{other}</body></tmx>"
 
 
 MODULES = (
@@ -446,6 +454,8 @@ FUNCTIONS: dict[str, TextFunction] = {
     "read a .csv of lines": partial(
         read_as_table, "t.csv", lambda text: "".join(f"{line}\n" for line in lines_of(text))
     ),
+    "read a .tmx": partial(read_as_table, "t.tmx", as_memory),
+    "read a .tmx without XML": partial(read_as_table, "t.tmx", lambda text: text),
     "read a .jsonl": partial(
         read_as_table, "t.jsonl", lambda text: json.dumps({"a": text, "b": text}) + "\n"
     ),
