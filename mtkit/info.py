@@ -464,8 +464,12 @@ def _count_validated(run: RunInfo) -> str:
 
 
 def _describe_verdict(run: RunInfo) -> str | None:
-    """Return the verdict on the test set, and the baseline, as `mtkit run` has said them."""
-    texts = [_find(run.test, "verdict"), _find(run.test, "baseline")]
+    """Return the verdicts on the test set and on the adaptation, as `mtkit run` has said them."""
+    texts = [
+        _find(run.test, "verdict"),
+        _find(run.test, "baseline"),
+        _find(run.weights, "adaptation", "verdict"),
+    ]
     return "; ".join(text for text in texts if text) or None
 
 

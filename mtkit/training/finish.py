@@ -14,6 +14,7 @@ from mtkit.errors import MtkitError, UserError
 from mtkit.machine import check_single_process
 from mtkit.models.weights import save_weights
 from mtkit.report import say
+from mtkit.scoring.adaptation import describe_adaptation
 from mtkit.training.candidates import choose_trained
 from mtkit.training.interpolation import limit_harm
 from mtkit.training.process_group import SINGLE_PROCESS
@@ -66,7 +67,8 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
         return
     with stage.write() as draft:
         if adaptation is not None:
-            draft.report["adaptation"] = adaptation.record()
+            verdict = describe_adaptation(adaptation)
+            draft.report["adaptation"] = adaptation.record() | {"verdict": verdict}
         draft.report.update(
             {
                 "weights": best.name,
