@@ -98,7 +98,7 @@ class _Bar(Progress):
         self.cells = console.width - len(self.description) - bar_width - gaps
         self.bar = rich.progress.Progress(
             "{task.description}",
-            rich.progress.BarColumn(bar_width),
+            rich.progress.BarColumn(bar_width, complete_style="cyan"),
             "{task.fields[text]}",
             console=console,
             redirect_stdout=False,  # `report` writes above the bar itself

@@ -21,6 +21,8 @@ from mtkit.artifacts.storage import write_json
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import Translator
+from mtkit.decoding.engines.engine import Request
+from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.models.attention import MultiHeadAttention
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.interfaces import Decoded, Memory, State
@@ -146,6 +148,12 @@ class Copier(EncoderDecoder):
 
     def project(self, hidden: Tensor) -> Tensor:
         return hidden
+
+
+def copier_of(tokenizer: Tokenizer) -> Translator:
+    """Return a translator whose model copies its source."""
+    engine = PyTorchEngine(Copier(tokenizer.source_vocab).eval())
+    return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=60)))
 
 
 def with_settings(translator: Translator, **settings: Any) -> Translator:

@@ -6,6 +6,7 @@ references it is known how long a translation of such a source can be, so longer
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -59,14 +60,19 @@ def limit_lengths(
     limits = _limits(source_lengths, target_lengths)
     rows_by_limit: dict[int, list[int]] = defaultdict(list)
     for row, limit in enumerate(limits):
-        rounded = next((length for length in LENGTHS if length >= limit), LENGTHS[-1])
-        rows_by_limit[min(rounded, request.settings.max_length)].append(row)
+        rows_by_limit[min(_round_up(limit), request.settings.max_length)].append(row)
     groups: list[LimitedLines] = []
     for limit, rows in sorted(rows_by_limit.items()):
         changes = {"max_length": limit, "min_length": min(request.settings.min_length, limit)}
         settings = request.settings.model_copy(update=changes)
         groups.append(LimitedLines(rows, replace(request, settings=settings)))
     return groups
+
+
+def _round_up(limit: float) -> int:
+    """Return the smallest of LENGTHS that is not below the limit, or the largest of them."""
+    place = bisect_left(LENGTHS, limit)
+    return LENGTHS[min(place, len(LENGTHS) - 1)]
 
 
 def _limits(sources: _Lengths, targets: _Lengths) -> list[float]:

@@ -237,7 +237,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             shown.advance(len(translations), f"{rate:,.0f} {text.unit}s/s")
     if files.output:
         seconds = time.monotonic() - began
-        say(f"{files.output}: {plural(number - done, text.unit)} translated in {seconds:,.1f} s")
+        say(f"{files.output}: {plural(number - done, text.unit)} written in {seconds:,.1f} s")
     _warn_of(losses)
     if truncated:
         warn(

@@ -76,11 +76,18 @@ def start_processes(function: Callable[..., object], count: int, *arguments: Any
             for worker in workers.values():
                 worker.kill()
                 worker.wait()
-    # A lost process is often only the consequence of another one's error.
-    for failure in sorted(failures, key=lambda failure: isinstance(failure, LostProcess)):
-        raise failure
+    if failures:
+        raise _find_cause(failures)
     if stop.received:
         raise SystemExit(128 + stop.received)
+
+
+def _find_cause(failures: Sequence[BaseException]) -> BaseException:
+    """Return the failure to report: a lost process is often the consequence of another's error."""
+    for failure in failures:
+        if not isinstance(failure, LostProcess):
+            return failure
+    return failures[0]
 
 
 @contextmanager

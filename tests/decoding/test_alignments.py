@@ -53,12 +53,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture
 def copier(tokenizer: Tokenizer) -> Translator:
-    return copier_of(tokenizer)
-
-
-def copier_of(tokenizer: Tokenizer) -> Translator:
-    engine = PyTorchEngine(folders.Copier(tokenizer.source_vocab).eval())
-    return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=40)))
+    return folders.copier_of(tokenizer)
 
 
 def aligned(translator: Translator, lines: list[str], **settings: Any) -> list[Translation]:
@@ -225,7 +220,7 @@ def test_links_of_a_split_line_are_counted_in_the_line(copier: Translator, max_l
 
 def test_parts_without_spaces_are_one_word() -> None:
     line = "犬が走る。犬が走る。 猫。"
-    copier = copier_of(folders.train([line], vocab_size=270))
+    copier = folders.copier_of(folders.train([line], vocab_size=270))
     actual = aligned(copier, [line], max_length=6)
     assert actual[0].text == line.replace(" ", "")  # parts are joined without a space
     assert actual[0].alignment == {(0, 0), (1, 0)}

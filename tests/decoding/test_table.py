@@ -17,13 +17,11 @@ from hypothesis import strategies as st
 
 from architectures import transformer
 from commands import call
-from folders import Copier, train, write_model
+from folders import copier_of, train, write_model
 from mtkit.artifacts.storage import temporary_path
-from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.tables import parse_column
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
-from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.table import CellTable, open_table
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.translate import Files, Format, translate
@@ -53,9 +51,7 @@ any_cell = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="
 
 @pytest.fixture(scope="module")
 def copier() -> Translator:
-    tokenizer = train()
-    engine = PyTorchEngine(Copier(tokenizer.source_vocab).eval())
-    return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=40)))
+    return copier_of(train())
 
 
 @pytest.fixture(autouse=True)
@@ -259,7 +255,7 @@ def test_the_command_translates_a_column(model: str, capsys: pytest.CaptureFixtu
     assert call("translate", "t.csv", "-m", model, "--columns", "English", "-o", "out.csv") == 0
     rows = Path("out.csv").read_bytes().split(b"\r\n")
     assert [rows[2], rows[3]] == [b";;;;", b""]
-    assert "7 rows translated" in capsys.readouterr().err
+    assert "7 rows written" in capsys.readouterr().err
     assert call("translate", "t.csv", "-m", model, "--columns", "English") == 0
     assert capsys.readouterr().out.startswith("ID;English")
 

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from folders import SENTENCES, Copier, train
+from folders import SENTENCES, copier_of, train
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
-from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.text import pipeline
 from mtkit.decoding.text.line import Answer, Context, Line, Span, SplitSpan, join_answers
 from mtkit.decoding.text.pipeline import open_window
@@ -32,8 +31,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def copier(tokenizer: Tokenizer) -> Translator:
-    engine = PyTorchEngine(Copier(tokenizer.source_vocab).eval())
-    return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=40)))
+    return copier_of(tokenizer)
 
 
 # A step that hides placeholders, as the README describes

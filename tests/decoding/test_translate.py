@@ -26,7 +26,7 @@ from torch import Tensor
 import mtkit
 from architectures import transformer
 from commands import Stdin
-from folders import SENTENCES, Copier, train, with_settings, write_model
+from folders import SENTENCES, Copier, copier_of, train, with_settings, write_model
 from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import find_best
 from mtkit.artifacts.storage import write_json
@@ -34,7 +34,7 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.config.model import Seq2SeqSettings
 from mtkit.decoding.api import FIRST_WINDOW, MAX_WINDOW, Translator, load
 from mtkit.decoding.engines.auto import AutoEngine
-from mtkit.decoding.engines.engine import Hypothesis, Request
+from mtkit.decoding.engines.engine import Hypothesis
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.pipeline import open_window
@@ -79,10 +79,7 @@ def real(request: pytest.FixtureRequest, tokenizer: Tokenizer, tmp_path_factory:
 
 @pytest.fixture
 def copier(tokenizer: Tokenizer) -> Translator:
-    model = Copier(tokenizer.source_vocab).eval()
-    return Translator(
-        PyTorchEngine(model), tokenizer, Request(DecodingSettings(beam=2, max_length=40))
-    )
+    return copier_of(tokenizer)
 
 
 def run(

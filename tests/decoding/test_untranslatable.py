@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from architectures import transformer
-from folders import SENTENCES, Copier, train, write_model
+from folders import SENTENCES, copier_of, train, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
-from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.losses import Losses
 from mtkit.decoding.text.line import Copied, Line, Translation
 from mtkit.decoding.text.pipeline import open_window
@@ -58,8 +57,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def copier(tokenizer: Tokenizer) -> Translator:
-    engine = PyTorchEngine(Copier(tokenizer.source_vocab).eval())
-    return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=60)))
+    return copier_of(tokenizer)
 
 
 def parts_of(text: str, tokenizer: Tokenizer, **settings: object) -> list[str | list[int]]:
@@ -196,7 +194,8 @@ def test_python_warns_once_of_losses_after_all_lines(copier: Translator) -> None
 def test_nothing_is_said_of_lines_that_keep_everything(copier: Translator) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        copier.translate([*SENTENCES, *URLS, "A {name} runs."])
+        lines = [*SENTENCES, *URLS, "A {name} runs."]
+        assert len(copier.translate(lines)) == len(lines)
 
 
 def test_the_command_warns_once_of_losses(

@@ -58,7 +58,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
     return run
 
 
-def fail_and_finish(stage: str, fault: Fault, run: FinishedRun, folder: Path) -> str:
+def check_end_after_fault(stage: str, fault: Fault, run: FinishedRun, folder: Path) -> str:
     """Run a stage with a fault, then again without; return the kind of the operation that failed.
 
     Both must end as they should: with an error of one line, and with the results of `run`.
@@ -102,7 +102,7 @@ def test_a_stage_with_a_fault_ends_like_one_without(
     operations = finished.operations[stage].operations
     full_disk = Fault(len(operations) // 2, is_lasting=True)
     for fault in (*one_of_each_kind(stage, operations), full_disk):
-        fail_and_finish(stage, fault, finished, tmp_path)
+        check_end_after_fault(stage, fault, finished, tmp_path)
 
 
 @pytest.mark.campaign
@@ -117,7 +117,7 @@ def test_campaign_of_faults_of_every_operation(
         folder = tmp_path / f"{number}"
         folder.mkdir()
         try:
-            hits[fail_and_finish(stage, Fault(number, is_lasting), finished, folder)] += 1
+            hits[check_end_after_fault(stage, Fault(number, is_lasting), finished, folder)] += 1
         except AssertionError as error:
             wrong.append(str(error))
     print(f"{stage}: {hits.total()} operations failed, by kind: {dict(hits)}")
