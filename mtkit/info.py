@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from mtkit.artifacts.ancestors import describe_ancestors
 from mtkit.artifacts.manifest import Artifact, Kind, OtherFormatError, kind_at, open_artifact
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
@@ -355,12 +356,13 @@ def _open_artifact(folder: Path, *, verify: bool = False) -> Artifact | None:
 
 
 def summarise(run: RunInfo) -> Iterator[str]:
-    """Yield the lines of at most eight facts; a short fact takes one line."""
+    """Yield the lines of at most nine facts; a short fact takes one line."""
     facts = {
         "path": _describe_place(run),
         "state": _describe_state(run),
         "data": _describe_data(run),
         "model": _describe_model(run),
+        "given": None if run.weights is None else describe_ancestors(run.weights),
         "scores": _describe_scores(run),
         "verdict": _describe_verdict(run),
         "files": f"{run.files}, by mtkit {run.versions}" if run.artifacts else None,

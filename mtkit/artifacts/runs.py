@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mtkit.artifacts.cache import find_import, models_folder
 from mtkit.artifacts.locks import LockHeldError, lock_path
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, kind_at, open_artifact
 from mtkit.artifacts.replacement import foreign_file_error, refuse_foreign_folder
@@ -215,8 +216,10 @@ def _open_checkpoint(folder: Path, step: int) -> Artifact:
     return open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)
 
 
-def find_origin(config: Config) -> Artifact | None:
+def find_origin(config: Config, find: Callable[[str], Artifact] | None = None) -> Artifact | None:
     """Return the verified model that `training.init_from` names; None if it names no model.
+
+    `find`: how to find it; by default as `find_imported_model`.
 
     Raises:
         SettingError: the model cannot be read, or belongs to the run that is to be trained.
@@ -224,6 +227,7 @@ def find_origin(config: Config) -> Artifact | None:
     place = config.training.init_from
     if place is None:
         return None
+    find = find or find_imported_model
     path = Path(place).absolute()
     latest = LATEST.absolute()
     with blame_setting(INIT_FROM):
@@ -236,7 +240,21 @@ def find_origin(config: Config) -> Artifact | None:
         real_run = Path(os.path.realpath(config.run))
         if real_run in (real_path, *real_path.parents):
             raise UserError(f"{place} is the model of this run itself; choose another run")
-        return find_model(place)
+        return find(place)
+
+
+def name_of_origin(config: Config, origin: Artifact) -> str:
+    """Return how messages name an origin: by its folder, or by where it was imported from."""
+    is_imported = origin.path.parent == models_folder()
+    return str(config.training.init_from if is_imported else origin.path)
+
+
+def find_imported_model(place: str) -> Artifact:
+    """Return the verified model of mtkit at a place, or what was imported from there."""
+    path = Path(place)
+    is_ours = "model" in (kind_at(path / "model"), kind_at(path))
+    imported = None if is_ours else find_import(place)
+    return find_model(imported or place)
 
 
 def checkpoint_at(folder: Path, step: int) -> Path:

@@ -157,6 +157,10 @@ def train_spm(
     with open_config(config, demo=demo, run=folder, overrides=overrides) as settings:
         from mtkit.tokenizer.train_spm import train_tokenizer
 
+        if settings.training.init_from is not None:
+            from mtkit.training.setup import check_origin
+
+            check_origin(settings)
         train_tokenizer(settings)
 
 

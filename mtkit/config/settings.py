@@ -211,7 +211,9 @@ class TrainingSettings(Settings):
     tensorboard: Annotated[bool, Scope.EXECUTION] = Field(False, description="log for TensorBoard")
     # The model's identity is among the inputs of a run.
     init_from: Annotated[FromHome | None, Scope.EXECUTION] = Field(
-        None, description="model or run whose weights training starts from (fine-tuning)"
+        None,
+        description="model whose weights training starts from (fine-tuning): a run, a folder of a "
+        "MarianMT model, or OWNER/NAME of one on the Hugging Face hub",
     )
 
     max_harm: Annotated[float | None, Field(ge=0, le=100), Scope.ENDING] = Field(

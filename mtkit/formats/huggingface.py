@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from mtkit.artifacts.manifest import hash_file
+from mtkit.artifacts.manifest import Artifact, hash_file, open_artifact
 from mtkit.artifacts.replacement import create, refuse_existing
 from mtkit.artifacts.runs import WEIGHTS
 from mtkit.artifacts.storage import write_json
@@ -201,6 +201,16 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
             "--from huggingface: give the folder of the model, and a new folder with -o"
         )
     refuse_existing(output)
+    model = import_model(folder, output)
+    say(f"{output} holds the model of {folder}, with {model.report['parameters']:,} parameters")
+
+
+def import_model(folder: Path, output: Path) -> Artifact:
+    """Write the model of a MarianMT folder as the artifact `output`, and return it.
+
+    Raises:
+        UserError: something in the folder is missing, damaged, or not supported.
+    """
     config = marian.read_json_object(folder, marian.CONFIG_FILE)
     if (folder / marian.GENERATION_FILE).is_file():
         config |= marian.read_json_object(folder, marian.GENERATION_FILE)
@@ -221,7 +231,7 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
     with create(output, "model", settings, inputs, {"parameters": parameters}) as draft:
         save_file(weights, draft / WEIGHTS)
         save_model_config(draft, model_config, tokenizer)
-    say(f"{output} holds the model of {folder}, with {parameters:,} parameters")
+    return open_artifact(output, "model")
 
 
 def _import_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:

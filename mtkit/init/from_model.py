@@ -76,7 +76,7 @@ class AdaptedModel:
         config = self.given.opened.config
         model = build_without_weights(config.model, config.source_vocab, config.target_vocab)
         parameters = sum(parameter.numel() for parameter in model.parameters())
-        return f"adapts {self.given.name}, {parameters:,} parameters"
+        return f"adapts {self.given.place}, {parameters:,} parameters"
 
     def settings(self, facts: CorpusFacts) -> Sections:
         """Return all sections except `data`; their comments name the counts of `facts`."""
@@ -165,9 +165,9 @@ def propose_adaptation(
 
     Warn if it predicts the new text no better than chance, or cannot spell it.
     """
-    check_letters(given.opened, sample)
-    fit = check_suitability(given.opened, sample)
-    say(f"init: measuring the speed of {given.name}")
+    check_letters(given, sample)
+    fit = check_suitability(given, sample)
+    say(f"init: measuring the speed of {given.place}")
     # The trial keeps long pairs; its length and its learning rate do not matter.
     plan = AdaptationPlan(
         peak=PEAK,

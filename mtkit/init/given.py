@@ -16,6 +16,7 @@ from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.readable import check_readable
 from mtkit.errors import UserError
 from mtkit.formats.ctranslate2_export import batches_of
+from mtkit.formats.origin import find_given_model
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import OpenedModel, open_model
 from mtkit.models.weights import load_model
@@ -84,11 +85,6 @@ class GivenModel:
     """Text that the adapted model must not translate worse; empty: nothing limits the harm."""
     old_training: OldTraining
 
-    @property
-    def name(self) -> str:
-        """The model's folder and its training steps."""
-        return self.opened.name
-
 
 def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
     """Open the model that `--from` names, and find its old text.
@@ -98,7 +94,7 @@ def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
     Raises:
         UserError: there is no such model, or the text cannot be read.
     """
-    opened = open_model(place)
+    opened = open_model(find_given_model(place).path)
     old_text = _old_text(opened) if keep is None else list(read_pairs(keep))
     return GivenModel(
         opened=opened,
@@ -108,23 +104,24 @@ def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
     )
 
 
-def check_suitability(given: OpenedModel, sample: Sequence[Pair]) -> Fit:
+def check_suitability(given: GivenModel, sample: Sequence[Pair]) -> Fit:
     """Measure how well the given model predicts new text; warn if it is no better than chance.
 
     The warning names the likely cause: the other direction, or other languages.
     """
-    model = load_model(given.config, given.weights).eval()
+    opened = given.opened
+    model = load_model(opened.config, opened.weights).eval()
     pairs = sample[:FIT_PAIRS]
-    fit = measure_fit(model, given.tokenizer, pairs)
+    fit = measure_fit(model, opened.tokenizer, pairs)
     if fit.gain < MIN_GAIN:
         swapped = [pair._replace(source=pair.target, target=pair.source) for pair in pairs]
-        other_direction = measure_fit(model, given.tokenizer, swapped)
+        other_direction = measure_fit(model, opened.tokenizer, swapped)
         if other_direction.gain >= MIN_GAIN:
             cause = "it translates in the other direction, so swap SOURCE and TARGET"
         else:
             cause = "it is for other languages, or the lines of SOURCE and TARGET do not match"
         warn(
-            f"--from: {given.name} predicts the new text no better than chance: its loss is "
+            f"--from: {given.place} predicts the new text no better than chance: its loss is "
             f"{fit.loss:.2f} nats per subword, and {fit.chance:.2f} with the sources of other "
             f"lines; probably {cause}; a model of a related language may still help"
         )
@@ -165,13 +162,13 @@ def _end_to_end(sentences: Sequence[list[int]]) -> Side:
     return ids, np.array([len(sentence) for sentence in sentences], np.int64)
 
 
-def check_letters(given: OpenedModel, sample: Sequence[Pair]) -> None:
+def check_letters(given: GivenModel, sample: Sequence[Pair]) -> None:
     """Warn if the vocabulary of the given model cannot spell many letters of the new text."""
     for side, letters in zip(
-        ("source", "target"), find_unknown_letters(given.tokenizer, sample), strict=True
+        ("source", "target"), find_unknown_letters(given.opened.tokenizer, sample), strict=True
     ):
         if letters.share > MAX_UNKNOWN_LETTERS:
-            warn(f"--from: {given.name}, {side}: {letters}, so each becomes several bytes")
+            warn(f"--from: {given.place}, {side}: {letters}, so each becomes several bytes")
 
 
 def _old_training(given: OpenedModel) -> OldTraining:

@@ -17,7 +17,7 @@ from sentencepiece import SentencePieceTrainer
 
 from mtkit.artifacts.manifest import Artifact, hash_file, sha256_of
 from mtkit.artifacts.recipe import tokenizer_recipe
-from mtkit.artifacts.runs import find_origin
+from mtkit.artifacts.runs import find_origin, name_of_origin
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.corpus.characters import count_letters
@@ -93,7 +93,7 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     if model:
         tokenizer = Tokenizer.load(model)
         tokenizer.copy_to(draft.folder)
-        say(f"tokenizer: copied from {model.path}")
+        say(f"tokenizer: copied from {name_of_origin(config, model)}")
         _compare(tokenizer, config)
         return
     settings = config.tokenizer

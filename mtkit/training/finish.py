@@ -82,5 +82,6 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
                 "training_seconds": round(state.seconds, 1),
             }
         )
+        draft.report.update(run.inputs.ancestors())
         run.inputs.save_model_config(draft.folder)
         save_weights(best.weights, draft.folder / WEIGHTS)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
+from mtkit.artifacts.ancestors import record_ancestors
 from mtkit.artifacts.manifest import MANIFEST, Artifact, open_artifact
 from mtkit.artifacts.recipe import (
     batches_recipe,
@@ -27,6 +28,7 @@ from mtkit.artifacts.runs import (
     find_origin,
     link_latest,
     locked,
+    name_of_origin,
     save_config,
 )
 from mtkit.artifacts.stage import Stage
@@ -38,6 +40,7 @@ from mtkit.config.locate import flow
 from mtkit.config.settings import Config
 from mtkit.corpus.read import hash_corpora, paths_of
 from mtkit.errors import UserError, blame_setting
+from mtkit.formats.origin import find_given_model
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.fast.accelerate import accelerate, shared_row_width
@@ -94,6 +97,13 @@ class RunInputs:
         vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
         of_model = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
         save_model_config(folder, of_model, tokenizer)
+
+    def ancestors(self) -> dict[str, Any]:
+        """Return the entry in the report of the model that names the models it descends from."""
+        place = self.config.training.init_from
+        if place is None or self.origin is None:
+            return {}
+        return record_ancestors(place, self.origin)
 
     def initial_model(self) -> EncoderDecoder:
         """Return the model before the first step, on the CPU: the given one, or a random one."""
@@ -162,8 +172,8 @@ def open_inputs(config: Config) -> RunInputs:
         with blame_setting(INIT_FROM):
             if Tokenizer.load(origin).models != tokenizer.models:
                 raise UserError(
-                    f"{origin.path} has another tokenizer than this run; rerun `mtkit train-spm` "
-                    "with this setting, which copies the tokenizer of that model"
+                    f"{name_of_origin(config, origin)} has another tokenizer than this run; rerun "
+                    "`mtkit train-spm` with this setting, which copies the tokenizer of that model"
                 )
     return RunInputs(config, data, tokenizer, origin)
 
@@ -198,30 +208,35 @@ def _find_changed_text(config: Config, batches: Artifact) -> str | None:
 def check_origin(config: Config) -> Artifact | None:
     """Check and return the model that `training.init_from` names; return None if it is not set.
 
+    A model of another program is imported, so that the stages find it.
+
     Raises:
         SettingError: the model is missing, or its weights would mean something else in this run.
     """
-    if origin := find_origin(config):
+    if origin := find_origin(config, find_given_model):
         with blame_setting(INIT_FROM):
-            _check_weights(config, origin)
+            _check_weights(config, origin, name_of_origin(config, origin))
     return origin
 
 
 def fits_checkpoint(config: Config, checkpoint: Path) -> bool:
     """Return whether a run of this config can start from the weights of a checkpoint."""
     try:
-        _check_weights(config, open_artifact(checkpoint, "checkpoint"))
+        _check_weights(config, open_artifact(checkpoint, "checkpoint"), str(checkpoint))
     except UserError:
         return False
     return config.tokenizer.model is None
 
 
-def _check_weights(config: Config, weights: Artifact) -> None:
-    """Raise UserError unless the weights have the shapes and the meaning of the config's model."""
+def _check_weights(config: Config, weights: Artifact, name: str) -> None:
+    """Raise UserError unless the weights have the shapes and the meaning of the config's model.
+
+    `name`: how the error names the weights.
+    """
     change = difference_in_meaning(config.model, read_model_config(weights).model)
     if change is not None:
         raise UserError(
-            f"{weights.path} was trained with other settings ({change.describe()}), so its "
+            f"{name} was trained with other settings ({change.describe()}), so its "
             f"weights would mean something else; set {dotted(change.key)} to {flow(change.before)}"
         )
     tokenizer = Tokenizer.load(weights)

@@ -6,11 +6,11 @@ Hashes show damage, but not who wrote a file: nobody else should be able to writ
 
 from __future__ import annotations
 
-import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mtkit.artifacts.cache import cache_folder
 from mtkit.artifacts.locks import lock_path
 from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.recipe import Recipe
@@ -50,7 +50,7 @@ def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2En
 def cached(opened: OpenedModel, compute_type: str) -> Artifact:
     """Return the converted model from the cache; convert it if it is missing, damaged or stale."""
     name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
-    path = _cache_folder() / opened.artifact.identity / name
+    path = cache_folder() / opened.artifact.identity / name
     stage = _stage(opened, compute_type, path)
     converted = stage.current()
     if converted is not None:
@@ -66,17 +66,6 @@ def cached(opened: OpenedModel, compute_type: str) -> Artifact:
         else:
             say(f"preparing the model for CTranslate2 ({compute_type}), once")
         return convert_to(path, opened, compute_type)
-
-
-def _cache_folder() -> Path:
-    """Return where converted models are kept, for one user on one machine.
-
-    XDG's specification of base directories says that a relative path is to be ignored.
-    """
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not cache.is_absolute():
-        cache = Path.home() / ".cache"
-    return cache / "mtkit"
 
 
 def _refuse_other_files(converted: Artifact) -> None:

@@ -1,0 +1,286 @@
+"""Training starts from a model of another program as from one of mtkit, without importing first."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import huggingface_hub
+import pytest
+import torch
+from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+from safetensors.torch import load_file
+
+from commands import call
+from folders import tokenizer_in
+from mtkit.artifacts.ancestors import ancestors_of
+from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.batching.build import build_batches
+from mtkit.config.settings import Config
+from mtkit.config.yaml import dump_config
+from mtkit.errors import SettingError, UserError
+from mtkit.formats import marian
+from mtkit.formats.huggingface import export_to_huggingface
+from mtkit.formats.origin import find_given_model
+from mtkit.models.weights import save_weights
+from mtkit.tokenizer.train_spm import train_tokenizer
+from mtkit.training.setup import check_origin
+from mtkit.training.train import train
+from tasks import tiny_config, write_reversal_task
+
+pytestmark = pytest.mark.slow
+HUB_NAME = "Helsinki-NLP/opus-mt-a-b"
+MODEL = {"tie": "all", "norm": "post", "activation": "swish", "output_bias": False}
+TOKENIZER = {"type": "bpe", "byte_fallback": True, "vocab_size": 310}
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus, the trained run `base`, and its MarianMT folder `exported`."""
+    folder = tmp_path_factory.mktemp("origin")
+    write_reversal_task(folder)
+    config = configured(folder, folder / "base", steps=4)
+    train_tokenizer(config)
+    build_batches(config)
+    train(config)
+    export_to_huggingface(str(folder / "base"), folder / "exported")
+    return folder
+
+
+@pytest.fixture
+def folder(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of it, as the current folder, with an empty cache."""
+    copy = tmp_path / "work"
+    shutil.copytree(given, copy)
+    monkeypatch.chdir(copy)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield copy
+
+
+def configured(
+    folder: Path, run: Path | str, *, model: dict[str, Any] | None = None, **training: Any
+) -> Config:
+    config = tiny_config(
+        folder, "transformer", training=training, tokenizer=TOKENIZER, model=MODEL | (model or {})
+    )
+    return config.model_copy(update={"run": str(run)})
+
+
+def run_stages(config: Config) -> Artifact:
+    check_origin(config)
+    train_tokenizer(config)
+    build_batches(config)
+    return train(config)
+
+
+def weights_in(folder: Path | str) -> dict[str, torch.Tensor]:
+    return load_file(Path(folder) / "model.safetensors")
+
+
+FROZEN: dict[str, Any] = {"schedule": {"kind": "inverse_sqrt", "peak": 1e-12}, "steps": 1}
+
+
+def test_a_marian_folder_is_trained_and_exported_again(folder: Path) -> None:
+    model = run_stages(configured(folder, "run", init_from="exported", **FROZEN))
+    for name, weight in weights_in("base/model").items():
+        torch.testing.assert_close(weights_in(model.path)[name], weight)
+    assert tokenizer_in(model.path).vocabularies == tokenizer_in(folder / "base/model").vocabularies
+    export_to_huggingface("run", Path("again"))
+    for name, weight in weights_in("exported").items():
+        torch.testing.assert_close(weights_in("again")[name], weight)
+    for name in ("vocab.json", "config.json"):
+        assert json.loads(Path("again", name).read_text()) == json.loads(
+            Path("exported", name).read_text()
+        )
+
+
+def test_every_command_takes_a_folder_without_importing_first(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = configured(folder, "run", steps=2, validate_every=2)
+    Path("c.yaml").write_text(dump_config(config))
+    options = ["-c", "c.yaml", "--set", "training.init_from=exported"]
+    assert call("train-spm", *options) == call("batch", *options) == call("train", *options) == 0
+    assert capsys.readouterr().err.count("importing the model exported, once") == 1
+    assert call("run", *options, "--run", "other") == 0
+    assert "importing" not in capsys.readouterr().err
+
+
+def test_a_model_is_imported_once_and_again_if_it_changes(folder: Path) -> None:
+    first = find_given_model("exported")
+    assert find_given_model(str(folder / "exported")).path == first.path
+    (first.path / "config.json").write_text("damaged")
+    assert find_given_model("exported").path == first.path
+    assert find_given_model("exported").identity == first.identity
+    weights = weights_in("exported")
+    weights["model.shared.weight"] += 1
+    save_weights(weights, folder / "exported/model.safetensors")
+    assert find_given_model("exported").identity != first.identity
+    shutil.copytree("base", "moved")
+    shutil.rmtree("exported")
+    shutil.move("moved", "exported")
+    config = configured(folder, "run", init_from="exported")
+    assert check_origin(config) == find_given_model("exported/model")
+
+
+def test_a_chain_of_models_is_recorded_and_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = run_stages(configured(folder, "runs/a", init_from="exported", **FROZEN))
+    second = run_stages(configured(folder, "runs/b", init_from="runs/a", **FROZEN))
+    assert ancestors_of(second) == [
+        {"model": "exported", "identity": find_given_model("exported").identity},
+        {"model": "runs/a", "identity": first.identity},
+    ]
+    assert call("info", "runs/b") == 0
+    assert "exported → runs/a → this" in capsys.readouterr().out
+    assert call("info", "base") == 0
+    assert "→" not in capsys.readouterr().out
+    hashed = {name: second.manifest[name] for name in ("settings", "inputs")}
+    assert "runs/a" not in json.dumps(hashed)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("ffn", 64), ("layers", 2), ("tie", "target"), ("activation", "relu")]
+)
+def test_another_setting_than_that_of_the_folder_is_named(
+    name: str, value: Any, folder: Path
+) -> None:
+    config = configured(folder, "run", model={name: value}, init_from="exported")
+    with pytest.raises(SettingError, match=rf"exported was .*model\.{name} was .*, now {value}\)"):
+        check_origin(config)
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocab.json", "source.spm", "model.safetensors"])
+def test_a_damaged_folder_is_refused_in_one_line(name: str, folder: Path) -> None:
+    damaged = folder / "exported" / name
+    content = damaged.read_bytes()
+    for broken in (b"", content[: len(content) // 2]):
+        damaged.write_bytes(broken)
+        with pytest.raises(UserError, match=r"exported|damaged"):
+            find_given_model("exported")
+    damaged.unlink()
+    with pytest.raises(UserError, match=name):
+        find_given_model("exported")
+
+
+def test_a_pickle_is_never_loaded(folder: Path) -> None:
+    Path("exported/model.safetensors").rename("exported/pytorch_model.bin")
+    with pytest.raises(UserError, match="never loaded"):
+        find_given_model("exported")
+
+
+class Hub:
+    """A hub with one model."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.error: Exception | None = None
+        self.cached: Path | None = None
+        self.downloaded: list[str] = []
+
+    def model_info(self, name: str, revision: str | None = None, timeout: float = 0) -> Any:
+        assert 0 < timeout < 60
+        if self.error is not None:
+            raise self.error
+        files = [SimpleNamespace(rfilename=file.name) for file in self.folder.iterdir()]
+        return SimpleNamespace(siblings=files, sha="abc")
+
+    def snapshot_download(
+        self,
+        name: str,
+        revision: str | None,
+        allow_patterns: list[str],
+        local_files_only: bool = False,
+    ) -> str:
+        if local_files_only and self.cached is None:
+            raise huggingface_hub.errors.LocalEntryNotFoundError("not there")
+        assert not any("bin" in pattern or "*" in pattern for pattern in allow_patterns)
+        self.downloaded.append(name)
+        self.cached = self.folder
+        return str(self.folder)
+
+
+@pytest.fixture
+def hub(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    hub = Hub(tmp_path / "snapshot")
+    shutil.copytree("exported", hub.folder, ignore=shutil.ignore_patterns("manifest.json"))
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: hub)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub.snapshot_download)
+    return hub
+
+
+def response(status: int) -> Any:
+    return SimpleNamespace(status_code=status, headers={}, request=None, url="")
+
+
+def test_a_model_of_the_hub_is_downloaded_and_named_in_the_chain(hub: Hub, folder: Path) -> None:
+    model = run_stages(configured(folder, "run", init_from=HUB_NAME, **FROZEN))
+    assert set(hub.downloaded) == {HUB_NAME}
+    assert ancestors_of(model)[0]["model"] == HUB_NAME
+    assert find_given_model(HUB_NAME).identity == find_given_model("exported").identity
+    hub.error = ConnectionError("no network")
+    assert find_given_model(HUB_NAME).identity == find_given_model("exported").identity
+
+
+def _unknown_repository() -> Exception:
+    return RepositoryNotFoundError("404", response=response(404))
+
+
+def _unknown_revision() -> Exception:
+    return RevisionNotFoundError("404", response=response(404))
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "message"),
+    [
+        (HUB_NAME, ConnectionError("no route\nmore"), r"cannot be reached \(no route\); connect"),
+        (HUB_NAME, _unknown_repository(), "neither a folder here nor a model on the .* hub"),
+        (f"{HUB_NAME}@refs/pr/9", _unknown_revision(), "has no revision 'refs/pr/9'"),
+    ],
+)
+def test_a_hub_that_cannot_help_is_said_in_one_line(
+    place: str, error: Exception, message: str, hub: Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.error = error
+    Path("c.yaml").write_text(dump_config(configured(Path(), "run", init_from=place)))
+    for command in ("train-spm", "run"):
+        assert call(command, "-c", "c.yaml") == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("c.yaml:") and place.partition("@")[0] in line
+        with pytest.raises(UserError, match=message):
+            find_given_model(place)
+    assert not Path("run").exists()
+
+
+def test_a_model_of_the_hub_without_safetensors_is_refused_before_the_download(hub: Hub) -> None:
+    (hub.folder / marian.WEIGHTS_FILE).rename(hub.folder / marian.PICKLE_FILE)
+    with pytest.raises(UserError, match=r"pytorch_model\.bin are never loaded; .*@refs/pr/NUMBER"):
+        find_given_model(HUB_NAME)
+    (hub.folder / marian.SOURCE_SPM).unlink()
+    with pytest.raises(UserError, match=r"has no source\.spm, so it is not a MarianMT model"):
+        find_given_model(HUB_NAME)
+    assert not hub.downloaded
+
+
+def test_a_missing_run_is_not_looked_for_on_the_hub(hub: Hub) -> None:
+    hub.error = AssertionError("the hub was asked")
+    for place in ("base/nothing", "nothing", "./a/b", "/a/b", "a/b/c"):
+        with pytest.raises(UserError, match="holds no model"):
+            find_given_model(place)
+
+
+def test_without_a_network_the_real_library_ends_in_one_line(folder: Path) -> None:
+    with pytest.raises(UserError, match=r"the Hugging Face hub cannot be reached \(.*offline"):
+        find_given_model(HUB_NAME)
+
+
+def test_the_identity_of_an_import_does_not_depend_on_its_place(folder: Path) -> None:
+    model = find_given_model("exported")
+    shutil.move("exported", "elsewhere")
+    assert find_given_model("elsewhere").identity == model.identity
+    assert open_artifact(model.path, "model", verify=True) == model
