@@ -218,9 +218,9 @@ class TrainingSettings(Settings):
 
     max_harm: Annotated[float | None, Field(ge=0, le=100), Scope.ENDING] = Field(
         None,
-        description="most chrF that data.keep may lose: the model is the mean of given and trained "
-        "weights that gains most on the validation set, or the given model if it gains too little "
-        "to be significant; null: the trained weights, whatever they lose",
+        description="most chrF that data.keep may lose, if it is set: the model is the mean of "
+        "given and trained weights that gains most on the validation set, or the given model if "
+        "the gain may be chance; null: the trained weights, whatever they lose",
     )
 
     @field_validator("precision", mode="before")
@@ -267,11 +267,11 @@ class Config(Settings):
             )
         if self.tokenizer.model is not None and self.training.init_from is not None:
             raise ValueError("training.init_from brings its own tokenizer; remove tokenizer.model")
-        if (self.data.keep is None) != (self.training.max_harm is None):
-            raise ValueError("data.keep and training.max_harm need each other; set both or none")
-        if self.data.keep is not None:
+        if self.data.keep is not None and self.training.max_harm is None:
+            raise ValueError("data.keep needs training.max_harm, the chrF that it may lose")
+        if self.training.max_harm is not None:
             if self.training.init_from is None:
-                raise ValueError("data.keep is text of a given model; set training.init_from, too")
+                raise ValueError("training.max_harm is for a given model; set training.init_from")
             if not self.training.validation_sentences:
-                raise ValueError("data.keep needs training.validation_sentences above 0")
+                raise ValueError("training.max_harm needs validation_sentences above 0")
         return self

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from mtkit.corpus.read import Pair
@@ -21,16 +21,22 @@ from mtkit.models.weights import build_without_weights
 from mtkit.report import plural, say
 from mtkit.training.interpolation import SHARES
 
-PEAK = 1e-3
-"""The highest learning rate, for a width of 128; it falls with the square root of the width."""
+PEAK_WITH_REPLAY = 3e-3
+PEAK_ALONE = 1e-3
+"""The highest learning rate for a width of 128, with and without old training pairs.
+
+It falls with the square root of the width.
+"""
 PEAK_WIDTH = 128
+FULL_EPOCHS = 10
+"""Epochs over the new pairs, from which on more time goes to old pairs."""
 MAX_EPOCHS = 20
 """After so many epochs, more training hardly changes the result."""
+MIN_REPLAY, MAX_REPLAY = 1.0, 9.0
+"""Fewest and most old pairs for each new pair in an epoch."""
 MIN_ADAPTATION_STEPS = 40
 """Steps of the shortest adaptation."""
 VALIDATION_COUNT = 2
-REPLAYED_PER_PAIR = 1.0
-"""Old pairs for each new pair in an epoch, if the old training text is at hand."""
 COMPARISON_SHARE = 0.2
 """Largest share of the time for comparing given and trained weights at the end."""
 MIN_COMPARED, MAX_COMPARED = 100, 1000
@@ -48,6 +54,8 @@ class AdaptationPlan:
     peak: float
     steps: int
     epochs: float
+    replayed_pairs: float
+    """Old pairs in each epoch."""
     max_tokens: int
     max_length: int
     compared_lines: int
@@ -68,9 +76,9 @@ class AdaptedModel:
     def old_text(self) -> Sequence[Pair]:
         return self.given.old_text
 
-    def replayed(self, pairs: int) -> list[dict[str, Any]]:
-        """Return the corpora that are replayed beside so many new pairs, with their weights."""
-        return self.given.old_training.replayed(REPLAYED_PER_PAIR * pairs)
+    @property
+    def replayed(self) -> Sequence[dict[str, Any]]:
+        return self.given.old_training.replayed(self.plan.replayed_pairs)
 
     def __str__(self) -> str:
         config = self.given.opened.config
@@ -100,16 +108,17 @@ class AdaptedModel:
             ),
             Setting(
                 "max_harm",
-                MAX_HARM if self.old_text else None,
-                "most chrF that the old text may lose; the model is the mean of given and trained "
-                "weights that gains most on the validation set, or the given model",
+                MAX_HARM,
+                "most chrF that the old text (data.keep) may lose; the model is the mean of given "
+                "and trained weights that gains most on the validation set, or the given model if "
+                "the gain may be chance",
             ),
             Setting(
                 "steps",
                 plan.steps,
                 f"{plan.epochs:,.1f} epochs over {facts.pairs:,} pairs, in about {minutes:,} min",
             ),
-            Setting("optimizer", {"kind": "adam"}),
+            Setting("optimizer", {"kind": "muon"}),
             Setting(
                 "warmup",
                 max(1, plan.steps // 10),
@@ -146,16 +155,16 @@ class AdaptedModel:
         )
         if plan.seconds > 1.15 * 60 * minutes:
             yield f"the time is too short: the shortest run takes {plan.seconds / 60:.1f} minutes"
-        replayed = min(REPLAYED_PER_PAIR * facts.pairs, self.given.old_training.pairs)
-        if replayed:
-            yield f"each epoch repeats about {replayed:,.0f} old pairs, so that little is forgotten"
+        if plan.replayed_pairs:
+            old = f"about {plan.replayed_pairs:,.0f} old pairs"
+            yield f"each epoch also has {old}, so that little is forgotten"
         else:
             yield "the old training text is not at hand, so the model may forget what it could"
         if self.old_text:
             lines = plural(len(self.old_text), "line")
             yield f"no harm: {lines} of old text may lose {MAX_HARM:g} chrF"
         else:
-            yield "no old text: nothing limits the harm; name some with --keep"
+            yield "there is no old text to measure harm on: name some with --keep"
 
 
 def propose_adaptation(
@@ -170,16 +179,17 @@ def propose_adaptation(
     say(f"init: measuring the speed of {given.place}")
     # The trial keeps long pairs; its length and its learning rate do not matter.
     plan = AdaptationPlan(
-        peak=PEAK,
+        peak=PEAK_ALONE,
         steps=MIN_ADAPTATION_STEPS,
         epochs=1.0,
+        replayed_pairs=0.0,
         max_tokens=2 * MAX_SUBWORDS,
         max_length=MAX_SUBWORDS,
         compared_lines=1,
         training_seconds=0.0,
         seconds=0.0,
     )
-    trial = AdaptedModel(replace(given, old_text=()), fit, plan)
+    trial = AdaptedModel(given, fit, plan)
     measured = measure_training(trial.settings(facts), sample, TRIAL_TOKENS)
     return AdaptedModel(given, fit, choose_adaptation(facts, measured, given, minutes))
 
@@ -206,25 +216,38 @@ def choose_adaptation(
         + compared_lines * line_seconds
         + VALIDATION_COUNT * LOSS_COST * facts.valid * pair_seconds
     )
-    pairs = facts.pairs + min(REPLAYED_PER_PAIR * facts.pairs, given.old_training.pairs)
-    affordable_epochs = max(0.0, budget - other_seconds) / pair_seconds / pairs
-    epochs = min(float(MAX_EPOCHS), affordable_epochs)
+    affordable_pairs = max(0.0, budget - other_seconds) / pair_seconds
+    replayed_pairs = choose_replay(facts.pairs, given.old_training.pairs, affordable_pairs)
+    pairs = facts.pairs + replayed_pairs
+    epochs = min(float(MAX_EPOCHS), affordable_pairs / pairs)
     epoch_tokens = pairs * measured.padded_tokens
     max_length = min(MAX_SUBWORDS, max(256, measured.long_tokens))
     max_tokens = max(2 * max_length, choose_batch_tokens(epoch_tokens))
     steps = max(MIN_ADAPTATION_STEPS, round(epochs * epoch_tokens / max_tokens))
     epochs = steps * max_tokens / epoch_tokens
     training_seconds = epochs * pairs * pair_seconds
+    peak = PEAK_WITH_REPLAY if replayed_pairs else PEAK_ALONE
     return AdaptationPlan(
-        peak=PEAK * math.sqrt(PEAK_WIDTH / given.opened.config.model.d_model),
+        peak=peak * math.sqrt(PEAK_WIDTH / given.opened.config.model.d_model),
         steps=steps,
         epochs=epochs,
+        replayed_pairs=replayed_pairs,
         max_tokens=max_tokens,
         max_length=max_length,
         compared_lines=compared,
         training_seconds=training_seconds,
         seconds=other_seconds + training_seconds,
     )
+
+
+def choose_replay(new_pairs: int, old_pairs: int, affordable_pairs: float) -> float:
+    """Return the old pairs of each epoch: as many as FULL_EPOCHS over the new pairs leave time for.
+
+    `old_pairs`: those that there are; `affordable_pairs`: new and old pairs in all epochs.
+    """
+    spare = affordable_pairs / FULL_EPOCHS - new_pairs
+    wanted = min(MAX_REPLAY * new_pairs, max(MIN_REPLAY * new_pairs, spare))
+    return min(float(old_pairs), wanted)
 
 
 def choose_batch_tokens(epoch_tokens: float) -> int:

@@ -24,11 +24,8 @@ class NewModel:
     plan: Plan
 
     old_text: Sequence[Pair] = ()
-    """There is none: a new model can forget nothing."""
-
-    def replayed(self, pairs: int) -> list[dict[str, Any]]:
-        """Return no old corpora."""
-        return []
+    """There is none, because a new model can forget nothing."""
+    replayed: Sequence[dict[str, Any]] = ()
 
     def __str__(self) -> str:
         return f"{self.plan.preset}, {self.plan.vocabulary:,} subwords"

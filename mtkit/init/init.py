@@ -87,8 +87,9 @@ class Proposal(Protocol):
     def old_text(self) -> Sequence[Pair]:
         """Text that the model must not translate worse; empty if there is none."""
 
-    def replayed(self, pairs: int) -> list[dict[str, Any]]:
-        """Return old corpora to train on beside so many new pairs, as settings with weights."""
+    @property
+    def replayed(self) -> Sequence[dict[str, Any]]:
+        """Old corpora to train on beside the new one, as settings with weights."""
 
     def __str__(self) -> str:
         """Return which model is trained, in words."""
@@ -347,7 +348,7 @@ def _data_settings(
             source_file, target_file = (f"{options.folder / part}.{side}" for side in sides)
             corpus = {"source": source_file, "target": target_file}
         comment = f"{counts[part]:,} pairs {comment}"
-        replayed = proposal.replayed(counts[part]) if part == "train" else []
+        replayed = proposal.replayed if part == "train" else ()
         if replayed:
             comment += "; then old pairs, of which an epoch repeats as many as the weight says"
         settings.append(Setting(part, [corpus, *replayed] if replayed else corpus, comment))

@@ -84,8 +84,8 @@ class Adaptation:
     """How many points of chrF the old text may lose."""
     new: BeforeAndAfter
     """On the validation set; if `share` is 0, of the best weights that were tried."""
-    old: BeforeAndAfter
-    """On the text of `data.keep`."""
+    old: BeforeAndAfter | None = None
+    """On the text of `data.keep`; None if there is none."""
 
     def record(self) -> dict[str, Any]:
         """Return the adaptation as JSON."""
@@ -93,17 +93,18 @@ class Adaptation:
             "share": self.share,
             "max_harm": self.max_harm,
             "new": self.new.record(),
-            "old": self.old.record(),
+            "old": None if self.old is None else self.old.record(),
         }
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Adaptation:
         """Restore the adaptation from the JSON of `record`."""
+        old = record["old"]
         return cls(
             share=float(record["share"]),
             max_harm=float(record["max_harm"]),
             new=BeforeAndAfter.from_record(record["new"]),
-            old=BeforeAndAfter.from_record(record["old"]),
+            old=None if old is None else BeforeAndAfter.from_record(old),
         )
 
 
@@ -134,18 +135,30 @@ def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> 
 
 def describe_adaptation(adaptation: Adaptation) -> str:
     """Say which weights the model has, and why."""
-    gain = f"{adaptation.new.difference:+.2f} chrF on the validation set"
-    p_value = adaptation.new.adapted.p_value
     if adaptation.share == 0:
-        if p_value is None:
-            reason = f"{adaptation.new.lines} validation lines are too few to show a gain"
-        elif adaptation.new.difference > 0:
-            reason = f"the gain ({gain}, p = {p_value:.3f}) may be chance"
-        else:
-            reason = "nothing was gained on the new text within the harm that is allowed"
-        return f"the model is the given one, unchanged: {reason}"
+        return f"the model is the given one, unchanged: {_explain_refusal(adaptation)}"
+    if adaptation.old is None:
+        harm = "what old text loses is unknown, because data.keep is not set"
+    else:
+        loss = adaptation.old.difference
+        harm = f"{loss:+.2f} on old text, which may lose {adaptation.max_harm:g}"
     return (
         f"the model has moved {adaptation.share:.0%} of the way from the given to the trained "
-        f"weights: {gain} (p = {p_value:.3f}), {adaptation.old.difference:+.2f} on old text, which "
-        f"may lose {adaptation.max_harm:g}"
+        f"weights: {_describe_gain(adaptation.new)}; {harm}"
     )
+
+
+def _explain_refusal(adaptation: Adaptation) -> str:
+    """Say why no trained weights are installed."""
+    new = adaptation.new
+    if new.adapted.p_value is None:
+        return f"{new.lines} validation lines are too few to show a gain"
+    if new.difference > 0:
+        return f"a gain that may be chance ({_describe_gain(new)})"
+    return "nothing was gained on the new text within the harm that is allowed"
+
+
+def _describe_gain(new: BeforeAndAfter) -> str:
+    p_value = new.adapted.p_value
+    chance = "p < 0.001" if p_value is not None and p_value < 0.001 else f"p = {p_value:.3f}"
+    return f"{new.difference:+.2f} chrF on the validation set ({chance})"

@@ -61,7 +61,7 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
             "another run directory (--run)"
         )
     adaptation = None
-    if run.config.data.keep is not None:
+    if run.config.training.max_harm is not None:
         best, adaptation = limit_harm(run, state, best)
     if not run.group.is_main:
         return

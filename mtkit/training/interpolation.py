@@ -47,6 +47,7 @@ class Outcome:
     old: list[str]
     new_chrf: float
     old_chrf: float
+    """0 if there is no old text."""
 
 
 def limit_harm(
@@ -58,8 +59,9 @@ def limit_harm(
     """
     config = run.config
     max_harm = config.training.max_harm
-    assert max_harm is not None  # the config has data.keep
-    new, old = _read_texts(run)
+    assert max_harm is not None
+    new = _read_new_text(run)
+    old = _read_old_text(run)
     given = get_weights(run.inputs.initial_model())
     outcomes: list[Outcome] = []
     with progress("comparing given and trained weights", len(SHARES), "outcomes") as bar:
@@ -70,11 +72,14 @@ def limit_harm(
     chosen = choose_outcome(outcomes, max_harm)
     start = outcomes[0]
     language = config.data.target_language
+    harm = None
+    if old is not None:
+        harm = BeforeAndAfter.of(start.old, chosen.old, old.references, language)
     adaptation = Adaptation(
         share=chosen.share,
         max_harm=max_harm,
         new=BeforeAndAfter.of(start.new, chosen.new, new.references, language),
-        old=BeforeAndAfter.of(start.old, chosen.old, old.references, language),
+        old=harm,
     )
     if not adaptation.new.is_significantly_better:
         adaptation = replace(adaptation, share=0.0)
@@ -101,35 +106,43 @@ def choose_outcome(outcomes: Sequence[Outcome], max_harm: float) -> Outcome:
     return max(harmless, key=lambda outcome: outcome.new_chrf)
 
 
-def _read_texts(run: TrainingRun) -> tuple[ScoredText, ScoredText]:
-    """Return the lines of the validation set and of data.keep that are translated."""
-    inputs = run.inputs
+def _read_new_text(run: TrainingRun) -> ScoredText:
+    """Return the lines of the validation set that are translated."""
+    data = run.inputs.data
+    return ScoredText(
+        sources=scored_lines(run.inputs, data.valid_source),
+        references=scored_lines(run.inputs, data.valid_target),
+    )
+
+
+def _read_old_text(run: TrainingRun) -> ScoredText | None:
+    """Return the lines of data.keep that are translated; None if it is not set."""
     keep = run.config.data.keep
-    assert keep is not None
+    if keep is None:
+        return None
     pairs = [pair for pair in read_pairs(keep) if not pair.blank]
-    new = ScoredText(
-        scored_lines(inputs, inputs.data.valid_source),
-        scored_lines(inputs, inputs.data.valid_target),
+    return ScoredText(
+        sources=scored_lines(run.inputs, [pair.source for pair in pairs]),
+        references=scored_lines(run.inputs, [pair.target for pair in pairs]),
     )
-    old = ScoredText(
-        scored_lines(inputs, [pair.source for pair in pairs]),
-        scored_lines(inputs, [pair.target for pair in pairs]),
-    )
-    return new, old
 
 
 def _try_weights(
-    run: TrainingRun, state: TrainState, share: float, new: ScoredText, old: ScoredText
+    run: TrainingRun, state: TrainState, share: float, new: ScoredText, old: ScoredText | None
 ) -> Outcome:
     """Translate both texts with the present weights, and score them."""
     new_lines = translate_greedily(run, state, new.sources, new.references)
-    old_lines = translate_greedily(run, state, old.sources, old.references)
+    old_lines: list[str] = []
+    old_chrf = 0.0
+    if old is not None:
+        old_lines = translate_greedily(run, state, old.sources, old.references)
+        old_chrf = score(old_lines, old.references, keys=["chrf"])["chrf"].value
     return Outcome(
         share=share,
         new=new_lines,
         old=old_lines,
         new_chrf=score(new_lines, new.references, keys=["chrf"])["chrf"].value,
-        old_chrf=score(old_lines, old.references, keys=["chrf"])["chrf"].value,
+        old_chrf=old_chrf,
     )
 
 
@@ -138,8 +151,9 @@ def _say_outcomes(outcomes: Sequence[Outcome]) -> None:
     rows = [
         ["share of the trained weights", *(f"{outcome.share:g}" for outcome in outcomes)],
         ["chrF2 of the new text", *(f"{outcome.new_chrf:.2f}" for outcome in outcomes)],
-        ["chrF2 of the old text", *(f"{outcome.old_chrf:.2f}" for outcome in outcomes)],
     ]
+    if outcomes[0].old:
+        rows.append(["chrF2 of the old text", *(f"{outcome.old_chrf:.2f}" for outcome in outcomes)])
     for line in table(rows):
         say(f"  {line}")
 

@@ -142,7 +142,7 @@ def test_a_model_without_its_run_has_no_old_text_and_this_is_said(
     assert config.data.keep is None
     assert not isinstance(config.data.train, list)
     out = capsys.readouterr().out
-    assert "name some with --keep" in out
+    assert "no old text to measure harm on" in out
     assert "the old training text is not at hand" in out
 
 
