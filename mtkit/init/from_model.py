@@ -21,8 +21,8 @@ from mtkit.models.weights import build_without_weights
 from mtkit.report import plural, say
 from mtkit.training.interpolation import SHARES
 
-PEAK_WITH_REPLAY = 3e-3
-PEAK_ALONE = 1e-3
+PEAK_WITH_REPLAY = 2e-3
+PEAK_ALONE = 5e-4
 """The highest learning rate for a width of 128, with and without old training pairs.
 
 It falls with the square root of the width.
@@ -251,6 +251,6 @@ def choose_replay(new_pairs: int, old_pairs: int, affordable_pairs: float) -> fl
 
 
 def choose_batch_tokens(epoch_tokens: float) -> int:
-    """Return the tokens of a batch: a power of two, so that an epoch has about 20 batches."""
-    wanted = min(4096.0, max(512.0, epoch_tokens / 20))
+    """Return the tokens of a batch: a power of two, so that an epoch has about 40 batches."""
+    wanted = min(2048.0, max(512.0, epoch_tokens / 40))
     return 1 << int(math.log2(wanted))
