@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -38,6 +39,7 @@ from mtkit.study.curves import (
     plan_rates,
     read_index,
 )
+from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.metrics_log import SHOWN_SCORES, MetricsLog
 
 Records = Sequence[Mapping[str, Any]]
@@ -167,10 +169,20 @@ class RunInfo:
         return None if is_stale else test
 
     @property
+    def tags(self) -> list[str]:
+        """The target tags of the model, sorted; those of the corpora if there is none yet."""
+        holder = self.weights or self.artifacts.get("tokenizer")
+        if holder is not None:
+            with suppress(UserError):  # it has no tokenizer, or a damaged one
+                return sorted(Tokenizer.load(holder).tags)
+        return [] if self.config is None else self.config.data.target_tags
+
+    @property
     def next_command(self) -> str:
         """The command that goes on from here."""
         has_checkpoint = bool(checkpoint_steps(self.place / CHECKPOINTS))
-        translate = f"mtkit translate -m {self.place} < in.txt"
+        tag = f" --tag {self.tags[0]}" if self.tags else ""
+        translate = f"mtkit translate -m {self.place}{tag} < in.txt"
         match self.state:
             case "running" if has_checkpoint:
                 return f"{translate} (with the best checkpoint so far)"
@@ -361,7 +373,7 @@ def summarise(run: RunInfo) -> Iterator[str]:
         "path": _describe_place(run),
         "state": _describe_state(run),
         "data": _describe_data(run),
-        "model": _describe_model(run),
+        "model": "; ".join(filter(None, (_describe_model(run), _describe_tags(run)))) or None,
         "given": None if run.weights is None else describe_ancestors(run.weights),
         "scores": _describe_scores(run),
         "verdict": _describe_verdict(run),
@@ -429,6 +441,10 @@ def _describe_model(run: RunInfo) -> str | None:
     return None if kind is None or width is None else f"{kind} of width {width}"
 
 
+def _describe_tags(run: RunInfo) -> str | None:
+    return f"target tags: {', '.join(run.tags)}" if run.tags else None
+
+
 def _describe_scores(run: RunInfo) -> str | None:
     """Return the scores of the test set; without them, those of the validation."""
     if run.test is not None:
@@ -493,6 +509,8 @@ def list_all(run: RunInfo) -> Iterator[str]:
         of_run["epoch"] = run.progress.epoch
         of_run["ends"] = run.ends
     of_run["place"] = str(run.place)
+    if run.tags:
+        of_run["tags"] = run.tags
     if run.artifacts:
         of_run["files"] = run.files
         of_run["version"] = run.versions

@@ -24,6 +24,7 @@ from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.corpus.readable import check_all_readable
 from mtkit.decoding.api import load
 from mtkit.decoding.limits import limit_lengths, max_test_seconds
+from mtkit.decoding.text.line import Line
 from mtkit.errors import UserError
 from mtkit.progress import progress
 from mtkit.report import data_lines, say
@@ -34,6 +35,7 @@ from mtkit.scoring.adaptation import (
     tabulate_adaptation,
 )
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
+from mtkit.scoring.memory import group_by_tag
 from mtkit.scoring.metrics import MetricScores
 from mtkit.scoring.quality import QualityReport, score_test_set
 from mtkit.scoring.verdict import (
@@ -133,7 +135,10 @@ def _test_and_print(config: Config, model: Artifact, started: _Start) -> None:
     training = timedelta(seconds=round(model.report["training_seconds"]))
     with_others = ", with all interrupted commands" if started.was_interrupted else ""
     say(f"done in {total} (training{with_others}: {training}): {model.path}")
-    say(f"to translate: echo 'a sentence' | mtkit translate -m {run}")
+    tags = config.data.target_tags
+    tag = f" --tag {tags[0]}" if tags else ""
+    choices = f" (tags: {', '.join(tags)})" if tags else ""
+    say(f"to translate: echo 'a sentence' | mtkit translate -m {run}{tag}{choices}")
     if test is not None:
         _show_samples(test)
         say("\n".join(describe_quality(report)))
@@ -162,14 +167,30 @@ def _name_score_commands(run: Path, test: Artifact) -> None:
     say(f"signatures, and the worst lines: {shlex.join(command)}")
     lines = test.report.get("lines")
     all_lines = test.report.get("all_lines")
-    if lines != all_lines:
-        translate = ["mtkit", "translate", "-m", f"{run}", f"{folder / ALL_SOURCES}"]
-        score = ["mtkit", "score", "-r", f"{folder / ALL_REFERENCES}", "all.txt"]
-        say(
-            f"scored {lines:,} of {all_lines:,} lines, spread over the test set, because "
-            f"translating all would take too long; to score all: "
-            f"`{shlex.join([*translate, '-o', 'all.txt'])} && {shlex.join(score)}`"
-        )
+    if lines == all_lines:
+        return
+    commands: list[str] = []
+    for tag in _tags_of_test(test):
+        output = _named(tag, "all.txt")
+        source = folder / _named(tag, ALL_SOURCES)
+        options = [] if tag is None else ["--tag", tag]
+        translate = ["mtkit", "translate", "-m", f"{run}", *options, f"{source}", "-o", output]
+        score = ["mtkit", "score", "-r", f"{folder / _named(tag, ALL_REFERENCES)}", output]
+        commands.append(f"`{shlex.join(translate)} && {shlex.join(score)}`")
+    say(
+        f"scored {lines:,} of {all_lines:,} lines, spread over the test set, because "
+        f"translating all would take too long; to score all: {'; '.join(commands)}"
+    )
+
+
+def _tags_of_test(test: Artifact) -> list[str | None]:
+    """Return the target tags of the lines of a test set; only None if they have none."""
+    return list(test.report.get("tags", {})) or [None]
+
+
+def _named(tag: str | None, name: str) -> str:
+    """Return the name of the file for the lines with a target tag: all.txt is all.yor.txt."""
+    return name if tag is None else name.replace(".", f".{tag}.", 1)
 
 
 def _open_report(test: Artifact) -> QualityReport:
@@ -182,17 +203,19 @@ def _open_report(test: Artifact) -> QualityReport:
 
 def _test(config: Config, model: Artifact) -> Artifact | None:
     """Translate and score the test set, in RUN/test. Without a test set, return None."""
-    corpus = config.data.test
-    if corpus is None:
+    corpora = config.data.test
+    if corpora is None:
         return None
-    inputs = {"model": model.identity} | hash_corpora(corpus, "data.test")
+    inputs = {"model": model.identity} | hash_corpora(corpora, "data.test")
     stage = Stage("test", Path(config.run) / "test", scores_recipe(config), inputs)
-    return stage.ensure(config, lambda draft: _translate_and_score(draft, config, corpus, model))
+    return stage.ensure(config, lambda draft: _translate_and_score(draft, config, corpora, model))
 
 
-def _translate_and_score(draft: Draft, config: Config, corpus: Corpus, model: Artifact) -> None:
+def _translate_and_score(
+    draft: Draft, config: Config, corpora: Corpus | list[Corpus], model: Artifact
+) -> None:
     """Fill RUN/test: the lines of the test set, their translations, and the report on them."""
-    pairs = list(read_pairs(corpus))
+    pairs = list(read_pairs(corpora))
     hypotheses = _translate(pairs, config, model)
     scored = [pairs[row] for row in sorted(hypotheses)]
     texts = [hypotheses[row] for row in sorted(hypotheses)]
@@ -200,8 +223,11 @@ def _translate_and_score(draft: Draft, config: Config, corpus: Corpus, model: Ar
     _write_lines(draft.folder / REFERENCE_FILE, [pair.target for pair in scored])
     _write_lines(draft.folder / HYPOTHESES_FILE, texts)
     if len(scored) < len(pairs):
-        _write_lines(draft.folder / ALL_SOURCES, [pair.source for pair in pairs])
-        _write_lines(draft.folder / ALL_REFERENCES, [pair.target for pair in pairs])
+        for tag, rows in group_by_tag(pairs).items():
+            sources = [pairs[row].source for row in rows]
+            references = [pairs[row].target for row in rows]
+            _write_lines(draft.folder / _named(tag, ALL_SOURCES), sources)
+            _write_lines(draft.folder / _named(tag, ALL_REFERENCES), references)
     report = score_test_set(config, scored, texts)
     draft.report.update(report.record())
     if "adaptation" in model.report:
@@ -228,11 +254,12 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
     translator = load(model.path, config.training.device)
     sources = [pair.source for pair in pairs]
     references = [pair.target for pair in pairs]
+    lines = [Line(pair.source, tag=pair.target_tag) for pair in pairs]
     groups = limit_lengths(sources, references, translator.tokenizer, translator.request)
     max_seconds = max_test_seconds(float(model.report["training_seconds"]))
     hypotheses: dict[int, str] = {}
     with closing(translator), progress("translating the test set", len(pairs), "lines") as shown:
-        translator.submit(sources[:1]).result()  # the first call prepares the engine
+        translator.submit(lines[:1]).result()  # the first call prepares the engine
         started = time.monotonic()
         done = 0
         size = min(TEST_PORTIONS, math.ceil(TEST_PORTIONS * MIN_TEST_LINES / len(pairs)))
@@ -240,8 +267,8 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
             portions = _spread_portions(done, done + size)
             for group in groups:
                 rows = [row for row in group.rows if row % TEST_PORTIONS in portions]
-                lines = [sources[row] for row in rows]
-                found = chain.from_iterable(translator.stream(lines, group.request))
+                chosen = [lines[row] for row in rows]
+                found = chain.from_iterable(translator.stream(chosen, group.request))
                 for row, translation in zip(rows, found, strict=True):
                     hypotheses[row] = translation.text
                     shown.advance()
@@ -264,7 +291,7 @@ def _translate_with_given_model(pairs: Sequence[Pair], config: Config) -> list[s
         groups = limit_lengths(sources, references, translator.tokenizer, request)
         hypotheses = [""] * len(pairs)
         for group in groups:
-            lines = [sources[row] for row in group.rows]
+            lines = [Line(pairs[row].source, tag=pairs[row].target_tag) for row in group.rows]
             translations = translator.submit(lines, group.request).result()
             for row, translation in zip(group.rows, translations, strict=True):
                 hypotheses[row] = translation.text

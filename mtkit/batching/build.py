@@ -5,7 +5,7 @@ Training forms the batches, so after a change of `batching.max_tokens` nothing i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,20 @@ from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.corpus.readable import check_all_readable
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import statistics_by_corpus
+from mtkit.corpus.tag_words import TagWords
 from mtkit.errors import UserError
 from mtkit.progress import progress
 from mtkit.report import fitted, plural, printable, say
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.train_spm import check_target_tags
 
 EXAMPLES_PER_REASON = 5
 """How many dropped pairs report.json shows for each reason."""
 PRINTED_EXAMPLES = 2
 """How many of them stderr shows."""
 VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
+VALID_TAGS = "valid.tags.txt"
+"""The target tag of each line of the validation set; only of several languages in one model."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Batches:
     valid_source: list[str]
     """All source lines of the validation set, unfiltered."""
     valid_target: list[str]
+    valid_tags: Sequence[str | None]
+    """The target tag of each of these lines; None if the corpora have no tags."""
 
 
 def build_batches(config: Config) -> Artifact:
@@ -94,22 +100,29 @@ def open_batches(path: Path) -> Batches:
     """
     artifact = open_artifact(path, "batches")
     train = Store.open(artifact.paths, "train")
+    valid_source = _read_lines(artifact.file(VALID_SOURCE))
+    valid_tags: Sequence[str | None] = [None] * len(valid_source)
+    if VALID_TAGS in artifact.files:
+        valid_tags = _read_lines(artifact.file(VALID_TAGS))
     return Batches(
         artifact=artifact,
         train=train,
         valid=Store.open(artifact.paths, "valid"),
         weights=_read_weights(artifact, train),
-        valid_source=_read_lines(artifact.file(VALID_SOURCE)),
+        valid_source=valid_source,
         valid_target=_read_lines(artifact.file(VALID_TARGET)),
+        valid_tags=valid_tags,
     )
 
 
 def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
     """Write the files of the artifact, and its report."""
+    check_target_tags(tokenizer, config)
     folder = draft.folder
     batching = config.batching
+    tag_words = TagWords(config.data.train)
     train = encode_pairs(
-        read_pairs(config.data.train),
+        tag_words.watch(read_pairs(config.data.train)),
         tokenizer,
         batching,
         pair_filter=_pair_filter(config),
@@ -119,6 +132,8 @@ def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
     valid_pairs = list(read_pairs(config.data.valid))
     _write_lines(folder / VALID_SOURCE, [pair.source for pair in valid_pairs])
     _write_lines(folder / VALID_TARGET, [pair.target for pair in valid_pairs])
+    if config.data.target_tags:
+        _write_lines(folder / VALID_TAGS, [pair.target_tag or "" for pair in valid_pairs])
     valid = encode_pairs(
         valid_pairs,
         tokenizer,
@@ -130,6 +145,8 @@ def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
         _say_counts(name, counts)
         records[name] = counts.record()
         draft.report[name] = counts.record(with_examples=False)
+    for message in tag_words.messages():
+        say(message)
     write_json(folder / "report.json", records)
 
 
@@ -148,10 +165,7 @@ def _pair_filter(config: Config) -> PairFilter | None:
     corpora = len(listed(data.train))
     statistics = statistics_by_corpus(read_pairs(data.train), corpora)
     if "overlap" in rules:
-        held_out = [data.valid]
-        if data.test:
-            held_out.append(data.test)
-        sources = held_out_sources(held_out)
+        sources = held_out_sources([*listed(data.valid), *listed(data.test)])
         statistics = [replace(each, held_out=sources) for each in statistics]
     return PairFilter(rules, statistics)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.settings import BatchingSettings
+from mtkit.config.target_tags import piece_of_tag
 from mtkit.corpus.read import Pair, chunks
 from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import hash_of
@@ -59,6 +60,8 @@ def encode_pairs(
         lengths: list[tuple[int, int]] = []
         ids: list[int] = []
         for pair, source, target in zip(sound, sources, targets, strict=True):
+            if source and pair.target_tag is not None:
+                source = [tokenizer.tags[pair.target_tag], *source]
             if not (source and target):  # text that the tokenizer removes
                 dropped.append((pair, "blank"))
             elif max(len(source), len(target)) > settings.max_length:
@@ -85,8 +88,15 @@ def _find_fault(pair: Pair, seen: set[int] | None, pair_filter: PairFilter | Non
     if pair.blank:
         return "blank"
     if seen is not None:
-        key = hash_of(pair)
+        key = _key_of(pair)
         if key in seen:
             return "duplicate"
         seen.add(key)
     return pair_filter.broken_rule(pair) if pair_filter else None
+
+
+def _key_of(pair: Pair) -> int:
+    """Return a hash of the pair with its target tag: names are the same in several languages."""
+    if pair.target_tag is None:
+        return hash_of(pair)
+    return hash_of(pair._replace(source=f"{piece_of_tag(pair.target_tag)} {pair.source}"))

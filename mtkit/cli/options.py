@@ -20,6 +20,8 @@ from mtkit.errors import UserError
 
 VALUE_NAMES = {"path": "FILE", "int": "N", "float": "NUMBER", "str": "TEXT"}
 """How help writes the value of an option, by the name of its type in Typer."""
+SEVERAL = "..."
+"""Ends the metavar of an option that takes several words."""
 
 
 HEAT_MAPS = "-o FILE.html, a page with heat maps of every layer and head"
@@ -48,6 +50,7 @@ class Command(TyperCommand):
         try:
             is_completion = ctx.resilient_parsing
             if not is_completion:
+                args = _repeat_options(self.params, args)
                 _refuse_replaced(ctx, args)
                 _, _, given = self.make_parser(ctx).parse_args(args=list(args))
                 _refuse_repetition(ctx, given)
@@ -63,6 +66,32 @@ class Command(TyperCommand):
         write = formatter.write_dl
         formatter.write_dl = lambda rows: write([_plain_help(*row) for row in rows])
         super().format_options(ctx, formatter)
+
+
+def _repeat_options(parameters: Sequence[Any], args: Sequence[str]) -> list[str]:
+    """Repeat an option that takes several words before each: --tags a b is --tags a --tags b.
+
+    Its words end at the next option.
+    """
+    names: set[str] = set()
+    for parameter in parameters:
+        if isinstance(parameter, TyperOption) and str(parameter.metavar).endswith(SEVERAL):
+            names.update(parameter.opts)
+    repeated: list[str] = []
+    option: str | None = None
+    """The option to repeat before the next word, if any."""
+    has_value = True
+    for word in args:
+        if word.startswith("-"):
+            name, equals, _ = word.partition("=")
+            option = name if name in names else None
+            has_value = bool(equals)
+        else:
+            if option is not None and has_value:
+                repeated.append(option)
+            has_value = True
+        repeated.append(word)
+    return repeated
 
 
 def _refuse_replaced(ctx: Any, args: Sequence[str]) -> None:
@@ -192,6 +221,10 @@ Language = Annotated[
         help="Target language, such as de or German: selects BLEU's tokenizer and adds "
         "Moses-tokenised BLEU.",
     ),
+]
+Tag = Annotated[
+    str | None,
+    Option(metavar="TAG", help="Target tag, such as yor, for a model of several languages."),
 ]
 Device = Annotated[
     str,

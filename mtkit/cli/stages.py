@@ -25,6 +25,7 @@ from mtkit.cli.options import (
     Models,
     Overrides,
     Quiet,
+    Tag,
     refuse,
 )
 from mtkit.errors import SettingError, UserError
@@ -260,6 +261,7 @@ def translate(
         Path | None,
         Option(metavar="FILE", help="Begin translation n with line n of FILE (blank: no prefix)."),
     ] = None,
+    tag: Tag = None,
     columns: Annotated[
         str | None,
         Option(
@@ -319,6 +321,7 @@ def translate(
         max_length=max_length,
         no_repeat_ngram=no_repeat_ngram,
         repetition_penalty=repetition_penalty,
+        tag=tag,
     )
     sampling = _without_defaults(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     if sample:

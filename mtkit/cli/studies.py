@@ -16,6 +16,7 @@ from mtkit.cli.options import (
     Language,
     Model,
     Quiet,
+    Tag,
     refuse,
 )
 from mtkit.errors import UserError
@@ -109,6 +110,7 @@ def attend(
             help="Translations for --explain (default: the model's).",
         ),
     ] = None,
+    tag: Tag = None,
     json: Json = False,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -123,12 +125,12 @@ def attend(
         refuse("cannot be used with --explain", target=target, subwords=subwords, output=output)
         from mtkit.study.attend.explain import explain as measure
 
-        measure(model, text, reference, as_json=json, device=device)
+        measure(model, text, reference, as_json=json, device=device, tag=tag)
         return
     refuse("needs --explain", reference=reference, json=json)
     from mtkit.study.attend.show import attend
 
-    attend(model, text, output, target=target, subwords=subwords, device=device)
+    attend(model, text, output, target=target, subwords=subwords, device=device, tag=tag)
 
 
 def export(

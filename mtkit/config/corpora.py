@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from mtkit.config.base import Paths, Settings
+from mtkit.config.target_tags import TargetTag
 
 
 def _check_word(tag: str | None) -> str | None:
@@ -23,6 +24,13 @@ SourceTag = Annotated[
     AfterValidator(_check_word),
     Field(description="word such as <bt> that the model reads before each source, in training"),
 ]
+LanguageOfTargets = Annotated[
+    TargetTag | None,
+    Field(
+        description="target tag, for several languages in one model: name such as yor of the "
+        "language of these targets, which `translate --tag` chooses"
+    ),
+]
 
 
 class TextCorpus(Settings):
@@ -32,6 +40,7 @@ class TextCorpus(Settings):
     target: Paths = Field(description="target text: line n translates line n of the source")
     weight: Weight = 1.0
     tag: SourceTag = None
+    target_tag: LanguageOfTargets = None
 
 
 class TableCorpus(Settings):
@@ -46,6 +55,7 @@ class TableCorpus(Settings):
     target_column: str | int = Field(1, description="column of the target text")
     weight: Weight = 1.0
     tag: SourceTag = None
+    target_tag: LanguageOfTargets = None
 
 
 class DatasetCorpus(Settings):
@@ -58,6 +68,7 @@ class DatasetCorpus(Settings):
     target_column: str = Field(description="column; inside a record with dots: translation.de")
     weight: Weight = 1.0
     tag: SourceTag = None
+    target_tag: LanguageOfTargets = None
 
 
 def _corpus_kind(value: Any) -> str:
@@ -75,6 +86,8 @@ Corpus = Annotated[
 ]
 
 
-def listed(corpora: Corpus | list[Corpus]) -> list[Corpus]:
-    """Return one corpus, or several, as a list."""
+def listed(corpora: Corpus | list[Corpus] | None) -> list[Corpus]:
+    """Return one corpus, or several, as a list; None is no corpus."""
+    if corpora is None:
+        return []
     return corpora if isinstance(corpora, list) else [corpora]

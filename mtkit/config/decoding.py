@@ -9,6 +9,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from mtkit.config.base import Settings
 from mtkit.config.language_codes import LanguageTag
 from mtkit.config.model import Length, ModelSettings, Vocabulary
+from mtkit.config.target_tags import TargetTag
 
 Count = Annotated[NonNegativeInt, Field(le=1_000_000)]
 
@@ -49,6 +50,11 @@ class DecodingSettings(Settings):
         None,
         description="side in Turkish or Azerbaijani, for truecasing: there I is the capital of ı, "
         "and İ is the capital of i",
+    )
+    tag: TargetTag | None = Field(
+        None,
+        description="target tag, such as yor, of lines that have none: what a model of several "
+        "languages translates into",
     )
     batch_tokens: PositiveInt = Field(
         1024, le=10_000_000, description="source tokens per batch, with padding"

@@ -16,8 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-from mtkit.config.base import FromHome, Key, Probability, Scope, Settings
-from mtkit.config.corpora import Corpus
+from mtkit.config.base import FromHome, Key, Probability, Scope, Settings, dotted
+from mtkit.config.corpora import Corpus, listed
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.language_codes import LanguageTag
 from mtkit.config.model import ModelSettings, TransformerSettings
@@ -31,9 +31,14 @@ class DataSettings(Settings):
     """The corpora."""
 
     train: Corpus | list[Corpus] = Field(description="training corpus, or a list of corpora")
-    valid: Corpus = Field(description="validation set, which chooses the best checkpoint")
-    test: Corpus | None = Field(None, description="test set, which `mtkit run` scores at the end")
-    keep: Corpus | None = Field(
+    valid: Corpus | list[Corpus] = Field(
+        description="validation set, which chooses the best checkpoint; or a list, with a "
+        "target_tag each"
+    )
+    test: Corpus | list[Corpus] | None = Field(
+        None, description="test set, which `mtkit run` scores at the end; or a list"
+    )
+    keep: Corpus | list[Corpus] | None = Field(
         None,
         description="text that the model of training.init_from translates well, and that must not "
         "be translated worse; see training.max_harm",
@@ -44,10 +49,26 @@ class DataSettings(Settings):
 
     @model_validator(mode="after")
     def _check_tags(self) -> DataSettings:
-        for corpus in (self.valid, self.test, self.keep):
-            if corpus is not None and corpus.tag is not None:
-                raise ValueError("a tag is only for corpora in data.train")
+        held_out = [*listed(self.valid), *listed(self.test), *listed(self.keep)]
+        if any(corpus.tag is not None for corpus in held_out):
+            raise ValueError(
+                "a tag is only for corpora in data.train; target_tag is for all corpora"
+            )
+        has_tag = [corpus.target_tag is not None for corpus in (*listed(self.train), *held_out)]
+        if any(has_tag) and not all(has_tag):
+            raise ValueError(
+                "some corpora have a target_tag and some have none; give one to each corpus in "
+                "train, valid and test, or to none"
+            )
+        for corpus in listed(self.train):
+            if corpus.tag is not None and corpus.tag == corpus.target_tag:
+                raise ValueError(f"tag and target_tag are both {corpus.tag}; choose two words")
         return self
+
+    @property
+    def target_tags(self) -> list[str]:
+        """The target tags of the training corpora, sorted."""
+        return sorted({corpus.target_tag for corpus in listed(self.train) if corpus.target_tag})
 
     def corpora(self, name: SetName) -> dict[Key, Corpus]:
         """Return the corpora of one set, by their keys in the config."""
@@ -274,4 +295,21 @@ class Config(Settings):
                 raise ValueError("training.max_harm is for a given model; set training.init_from")
             if not self.training.validation_sentences:
                 raise ValueError("training.max_harm needs validation_sentences above 0")
+        self._check_target_tags()
         return self
+
+    def _check_target_tags(self) -> None:
+        """Raise ValueError if a tag is used that no training corpus teaches."""
+        if self.training.init_from is not None:  # its model may know more tags
+            return
+        known = self.data.target_tags
+        held_out = {**self.data.corpora("valid"), **self.data.corpora("test")}
+        used = {dotted(key): corpus.target_tag for key, corpus in held_out.items()}
+        used["decoding"] = self.decoding.tag
+        for place, tag in used.items():
+            if tag is not None and tag not in known:
+                choices = ", ".join(known) or "none"
+                raise ValueError(
+                    f"{place}: {tag!r} is the target_tag of no corpus in data.train; choose from "
+                    f"{choices}"
+                )

@@ -43,10 +43,12 @@ class Pair(NamedTuple):
     """The number of the line, or of the row of a table, from 1."""
     tag: str | None = None
     """A word that the model reads before the source; rules ignore the tag."""
+    target_tag: str | None = None
+    """The name of the target tag, for several languages in one model."""
 
     @property
     def tagged(self) -> str:
-        """The source with its tag, as the model reads it."""
+        """The source with its tag, as the model reads it after the target tag."""
         return self.source if self.tag is None else f"{self.tag} {self.source}"
 
     @property
@@ -107,7 +109,15 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
         is_empty = True
         for file, line, source, target in rows:
             is_empty = False
-            yield Pair(normalise(source), normalise(target), index, file, line, corpus.tag)
+            yield Pair(
+                source=normalise(source),
+                target=normalise(target),
+                corpus=index,
+                file=file,
+                line=line,
+                tag=corpus.tag,
+                target_tag=corpus.target_tag,
+            )
         if is_empty:
             names = [", ".join(paths) for paths in _sides(corpus)]
             distinct_names = dict.fromkeys(names)  # both sides may be the same file
@@ -141,7 +151,7 @@ def paths_of(corpus: Corpus) -> Iterator[Path]:
 def hash_corpora(corpora: Corpus | list[Corpus], setting: str) -> dict[str, str]:
     """Return hashes of the corpora of `setting`, such as data.train, by the settings in it.
 
-    A hash covers the text, the columns and the tag, but neither paths nor weights.
+    A hash covers the text, the columns and the tags, but neither paths nor weights.
 
     Raises:
         UserError: a file cannot be read.
@@ -153,6 +163,8 @@ def hash_corpora(corpora: Corpus | list[Corpus], setting: str) -> dict[str, str]
         content = _content(corpus)
         if corpus.tag is not None:
             content["tag"] = corpus.tag
+        if corpus.target_tag is not None:
+            content["target_tag"] = corpus.target_tag
         for key, value in content.items():
             hashes[f"{name}.{key}"] = sha256_of(value)
     return hashes

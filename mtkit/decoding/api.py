@@ -22,6 +22,7 @@ from mtkit.decoding.engines.engine import Engine, EngineOptions, NBestLists, Req
 from mtkit.decoding.losses import Losses
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.pipeline import open_window
+from mtkit.decoding.text.tags import check_tag
 from mtkit.errors import TranslationWarning, UserError
 from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.prefetch import Prefetcher
@@ -137,7 +138,8 @@ class Translator:
 
         Raises:
             TypeError: `lines` is no list, or one of them is no text.
-            UserError: the engine does not support the request.
+            UserError: the engine does not support the request, or a line has no target tag that
+                the model knows.
             MtkitError: the translator is closed, or was loaded before this process was forked.
         """
         request = self._request_or_default(request)
@@ -177,6 +179,11 @@ class Translator:
             raise UserError("attention needs one model that was loaded from a folder")
         return Reader.of(self.models[0], "cpu")
 
+    @property
+    def tags(self) -> list[str]:
+        """The target tags of the model, sorted; empty for a model of one language."""
+        return sorted(self.tokenizer.tags)
+
     def close(self) -> None:
         """Refuse new calls, wait for all others, then release threads and memory of the engines.
 
@@ -212,6 +219,8 @@ def load(
 
     def load_opened(models: Sequence[OpenedModel]) -> Translator:
         request = Request(models[0].config.decoding).changed(**settings)
+        if request.settings.tag is not None:
+            check_tag(request.settings.tag, models[0].tokenizer)
         changed = {"decoding": request.settings}
         models = [
             replace(model, config=model.config.model_copy(update=changed)) for model in models

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import is_blank, normalise
@@ -19,6 +19,7 @@ from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.text.line import Line
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.sentences import UNSPACED
+from mtkit.decoding.text.tags import check_tag
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -94,9 +95,15 @@ class Reader:
         return cls(model, opened.tokenizer, opened.config.decoding, opened)
 
     @classmethod
-    def load(cls, path: Place | None, device: str) -> Reader:
-        """Open and load the model of a run or a model folder; see `open_model`."""
-        return read_models([path], lambda models: cls.of(models[0], device))
+    def load(cls, path: Place | None, device: str, tag: str | None = None) -> Reader:
+        """Open and load the model of a run or a model folder; see `open_model`.
+
+        `tag`: the target tag of all sentences, for a model of several languages.
+        """
+        reader = read_models([path], lambda models: cls.of(models[0], device))
+        request = Request(reader.settings).changed(tag=tag)
+        check_tag(request.settings.tag, reader.tokenizer)
+        return replace(reader, settings=request.settings)
 
     def read(
         self, text: str, target: str | None = None, *, name: str = "text", subwords: bool = False

@@ -29,6 +29,7 @@ from mtkit.decoding.losses import Losses
 from mtkit.decoding.output import check_output, is_stream, open_output
 from mtkit.decoding.table import Table, check_output_name, open_table
 from mtkit.decoding.text.line import Line, Translation
+from mtkit.decoding.text.tags import check_tag
 from mtkit.errors import UserError
 from mtkit.progress import Progress, progress
 from mtkit.report import plural, say, warn
@@ -196,6 +197,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         BrokenPipeError: the reader of the output has closed it.
     """
     files.check()
+    check_tag(translator.request.settings.tag, translator.tokenizer)
     truncated = 0
     examples: list[int] = []
     with (

@@ -200,10 +200,11 @@ def _old_text(given: OpenedModel) -> list[Pair]:
     if batches is None:
         return []
     place = str(batches.artifact.path)
-    lines = zip(batches.valid_source, batches.valid_target, strict=True)
     pairs = [
-        Pair(source=source, target=target, corpus=0, file=place, line=row + 1)
-        for row, (source, target) in enumerate(lines)
+        Pair(source, target, corpus=0, file=place, line=row + 1, target_tag=tag)
+        for row, (source, target, tag) in enumerate(
+            zip(batches.valid_source, batches.valid_target, batches.valid_tags, strict=True)
+        )
     ]
     return [pair for pair in [*pairs, *_kept_before(given)] if not pair.blank]
 

@@ -92,6 +92,29 @@ class _Terms:
         return torch.from_numpy(self.ids[first:last]), torch.from_numpy(bounds[:-1] - first)
 
 
+def group_by_tag(pairs: Sequence[Pair]) -> dict[str | None, list[int]]:
+    """Return the rows of the pairs with each target tag, sorted by tag."""
+    rows: dict[str | None, list[int]] = {}
+    for row, pair in enumerate(pairs):
+        rows.setdefault(pair.target_tag, []).append(row)
+    return dict(sorted(rows.items(), key=lambda item: item[0] or ""))
+
+
+def translate_each_by_memory(pairs: Sequence[Pair], training: Sequence[Pair]) -> MemoryTranslations:
+    """Translate the sources by the memory, each by the training pairs with the same target tag."""
+    targets = [""] * len(pairs)
+    similarity = [0.0] * len(pairs)
+    for tag, rows in group_by_tag(pairs).items():
+        of_tag = [pair for pair in training if pair.target_tag == tag]
+        if not of_tag:  # the training text has changed
+            continue
+        memory = translate_by_memory([pairs[row].source for row in rows], of_tag)
+        for row, target, alike in zip(rows, memory.targets, memory.similarity, strict=True):
+            targets[row] = target
+            similarity[row] = alike
+    return MemoryTranslations(targets, similarity)
+
+
 def translate_by_memory(sources: Sequence[str], training: Sequence[Pair]) -> MemoryTranslations:
     """Find the training source that is most similar to each source, and copy its target.
 

@@ -9,11 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mtkit.config.language_codes import standard_language
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.errors import UserError
 from mtkit.report import warn
-from mtkit.scoring.memory import MemoryTranslations, SpreadSample, translate_by_memory
+from mtkit.scoring.memory import (
+    MemoryTranslations,
+    SpreadSample,
+    group_by_tag,
+    translate_each_by_memory,
+)
 from mtkit.scoring.metrics import METRICS, MIN_RESAMPLED, Score, score_rows
 from mtkit.scoring.overlap import find_overlap
 from mtkit.scoring.score import score_systems
@@ -51,6 +57,8 @@ class QualityReport:
     """The scores of some lines, as in `score_parts`; empty if the overlap is unknown."""
     sampled_pairs: int | None = None
     """Number of training pairs that the translation memory knows; None: all."""
+    tags: Mapping[str, PartScores] = field(default_factory=dict)
+    """The scores of the lines with each target tag; empty if the lines have none."""
 
     def record(self) -> dict[str, Any]:
         """Return the report as JSON."""
@@ -59,6 +67,8 @@ class QualityReport:
             record["overlap"] = self.overlap
             record["parts"] = {name: part.record() for name, part in self.parts.items()}
             record["sampled_pairs"] = self.sampled_pairs
+        if self.tags:
+            record["tags"] = {tag: part.record() for tag, part in self.tags.items()}
         return record
 
     @classmethod
@@ -74,6 +84,9 @@ class QualityReport:
             overlap=record.get("overlap") or record.get("exposure"),  # the name in 0.1.0
             parts={name: PartScores.from_record(part) for name, part in parts.items()},
             sampled_pairs=record.get("sampled_pairs"),
+            tags={
+                tag: PartScores.from_record(part) for tag, part in record.get("tags", {}).items()
+            },
         )
 
 
@@ -98,16 +111,17 @@ def score_test_set(
     references = [pair.target for pair in pairs]
     writing = Writing.of(config.data.target_language, references)
     (system,) = score_systems({"": hypotheses}, [references], writing)
+    tags = score_tags(pairs, hypotheses, config.data.target_language)
     sample = SpreadSample.for_sentences(len(sources))
     try:
         overlap = find_overlap(pairs, sample.draw_from(read_pairs(config.data.train)))
     except UserError as error:  # `mtkit finish` does not need the training text
         warn(f"{error}; the test set is not compared with the training data")
-        return QualityReport(system.scores)
+        return QualityReport(system.scores, tags=tags)
     parts = score_parts(
         hypotheses,
         references,
-        memory=translate_by_memory(sources, sample.pairs),
+        memory=translate_each_by_memory(pairs, sample.pairs),
         overlaps=overlap.pairs,
         writing=writing,
     )
@@ -116,7 +130,33 @@ def score_test_set(
         sampled_pairs = len(sample.pairs)
         # A sample does not tell that a line is unlike all training sources.
         parts.pop("far", None)
-    return QualityReport(system.scores, str(overlap), parts, sampled_pairs)
+    return QualityReport(system.scores, str(overlap), parts, sampled_pairs, tags)
+
+
+def score_tags(
+    pairs: Sequence[Pair], hypotheses: Sequence[str], language: str | None
+) -> dict[str, PartScores]:
+    """Return BLEU and chrF of the lines with each target tag; empty if the lines have none.
+
+    `language`: that of all targets. Without it, a tag that is the code of a language names the
+    language of its lines.
+    """
+    references = [pair.target for pair in pairs]
+    tags: dict[str, PartScores] = {}
+    for tag, rows in group_by_tag(pairs).items():
+        if tag is not None:
+            of_tag = [references[row] for row in rows]
+            writing = Writing.of(language or _language_of_tag(tag), of_tag)
+            tags[tag] = PartScores(len(rows), score_rows(rows, hypotheses, [references], writing))
+    return tags
+
+
+def _language_of_tag(tag: str) -> str | None:
+    """Return the language of which the tag is the code; None if it is the code of none."""
+    try:
+        return standard_language(tag)
+    except ValueError:
+        return None
 
 
 def score_parts(

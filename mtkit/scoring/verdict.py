@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from mtkit.report import table
 from mtkit.scoring.metrics import MAIN_METRICS, Score
-from mtkit.scoring.quality import QualityReport
+from mtkit.scoring.quality import PartScores, QualityReport
 
 PART_NAMES = {
     "far": "lines unlike any training source",
@@ -33,9 +33,20 @@ def tabulate_quality(report: QualityReport) -> Iterator[str]:
     for score in report.scores.values():
         rows.append([score.name, str(score)])
     yield from table(rows, left=2)
+    if report.tags:
+        yield ""
+        yield from _tabulate_tags(report)
     if report.parts:
         yield ""
         yield from _tabulate_parts(report)
+
+
+def _tabulate_tags(report: QualityReport) -> Iterator[str]:
+    """Yield the scores of each target tag."""
+    metrics = [key for key in MAIN_METRICS if key in report.scores]
+    rows = [["target tag", "lines", *(report.scores[key].name for key in metrics)]]
+    rows += [_cells(tag, part, metrics) for tag, part in report.tags.items()]
+    yield from table(rows)
 
 
 def _tabulate_parts(report: QualityReport) -> Iterator[str]:
@@ -44,14 +55,18 @@ def _tabulate_parts(report: QualityReport) -> Iterator[str]:
     rows = [["", "lines", *(all_lines[key].name for key in metrics)]]
     for name, label in PART_NAMES.items():
         part = report.parts.get(name)
-        if part is None:  # too few lines
-            continue
-        cells = [label, f"{part.lines:,}"]
-        for key in metrics:
-            score = part.scores.get(key)
-            cells.append("-" if score is None else f"{score.value:.2f}")
-        rows.append(cells)
+        if part is not None:  # otherwise it has too few lines
+            rows.append(_cells(label, part, metrics))
     yield from table(rows)
+
+
+def _cells(label: str, part: PartScores, metrics: Sequence[str]) -> list[str]:
+    """Return a row of a table: the label, the number of lines, and the scores by the metrics."""
+    cells = [label, f"{part.lines:,}"]
+    for key in metrics:
+        score = part.scores.get(key)
+        cells.append("-" if score is None else f"{score.value:.2f}")
+    return cells
 
 
 def describe_quality(report: QualityReport) -> Iterator[str]:

@@ -8,13 +8,14 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
 from mtkit.artifacts.manifest import Artifact
+from mtkit.config.target_tags import tag_in_piece
 from mtkit.corpus.characters import is_letter
 from mtkit.corpus.text import in_one_line
 from mtkit.errors import UserError
@@ -52,6 +53,11 @@ class Tokenizer:
                 self._bytes[i] = int(subword.strip("<>"), base=16)
         self.source_spelling = SourceSpelling(self.can_spell, _texts(self._source))
         """What the model reads for characters that the source vocabulary lacks."""
+        self.tags = _find_tags(self._source, source_subwords)
+        """The ids of the target tags in the source vocabulary, by name. Text never becomes a tag.
+
+        In a target they are no text.
+        """
 
     @property
     def is_joint(self) -> bool:
@@ -200,6 +206,17 @@ def _texts(processor: SentencePieceProcessor) -> list[str]:
         if is_text:
             texts.append(processor.id_to_piece(i))
     return texts
+
+
+def _find_tags(processor: SentencePieceProcessor, pieces: Sequence[str]) -> dict[str, int]:
+    """Return the ids of the target tags of a vocabulary, by name."""
+    tags: dict[str, int] = {}
+    for i, piece in enumerate(pieces):
+        name = tag_in_piece(piece) if piece.startswith("<2") else None
+        # A text may have such a piece, too; only SentencePiece's control symbols are no text.
+        if name is not None and processor.is_control(i):
+            tags[name] = i
+    return tags
 
 
 def _encode(processor: SentencePieceProcessor, lines: list[str], threads: int) -> list[list[int]]:

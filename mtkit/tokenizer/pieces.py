@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mtkit.config.target_tags import piece_of_tag, tag_in_piece
 from mtkit.errors import UserError
 from mtkit.report import warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
@@ -14,10 +15,11 @@ from mtkit.tokenizer.codec import open_processor, read_model
 SPECIAL_PIECES = {PAD: "<pad>", UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
 
 
-def adopt_model(path: Path) -> bytes:
+def adopt_model(path: Path, tags: Sequence[str] = ()) -> bytes:
     """Return a SentencePiece model that splits text as the model in the file does.
 
-    First come the special symbols of mtkit, then the subwords in their old order.
+    First come the special symbols of mtkit, then the subwords in their old order, then those target
+    tags of `tags` that the model lacks.
 
     Raises:
         UserError: the file cannot be read, or is not a SentencePiece model.
@@ -37,7 +39,32 @@ def adopt_model(path: Path) -> bytes:
             f"{path} defines {min(taken)} as an ordinary subword, but mtkit reserves it as a "
             "special symbol"
         )
-    return with_pieces(model, special_pieces(model) + subwords)
+    return with_pieces(model, special_pieces(model) + _with_tags(model, subwords, tags))
+
+
+def _with_tags(model: Any, subwords: list[Any], tags: Sequence[str]) -> list[Any]:
+    """Return the pieces of a model with exactly these target tags as control symbols.
+
+    Raises:
+        UserError: the model has a tag as ordinary text.
+    """
+    kinds = model.SentencePiece
+    pieces: list[Any] = []
+    missing = {piece_of_tag(name) for name in tags}
+    for subword in subwords:
+        is_control = subword.type == kinds.CONTROL
+        if subword.piece in missing:
+            if not is_control:
+                raise UserError(
+                    f"the tokenizer has {subword.piece} as an ordinary subword, so it cannot be a "
+                    "target tag; choose another name"
+                )
+            missing.remove(subword.piece)
+        elif is_control and tag_in_piece(subword.piece) is not None:
+            # The tag of a language that this model will not be trained on.
+            subword = kinds(piece=subword.piece, type=kinds.UNUSED)
+        pieces.append(subword)
+    return pieces + [kinds(piece=piece, type=kinds.CONTROL) for piece in sorted(missing)]
 
 
 def _subwords(model: Any) -> list[Any]:

@@ -7,7 +7,7 @@ settings and seed give the same bytes, on any number of cores.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
@@ -17,9 +17,10 @@ from sentencepiece import SentencePieceTrainer
 
 from mtkit.artifacts.manifest import Artifact, hash_file, sha256_of
 from mtkit.artifacts.recipe import tokenizer_recipe
-from mtkit.artifacts.runs import find_origin, name_of_origin
+from mtkit.artifacts.runs import INIT_FROM, find_origin, name_of_origin
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.settings import Config, TokenizerSettings
+from mtkit.config.target_tags import piece_of_tag
 from mtkit.corpus.characters import count_letters
 from mtkit.corpus.files import existing_file, listed_paths
 from mtkit.corpus.read import Pair, chunks, hash_corpora, read_pairs
@@ -85,25 +86,30 @@ def _hash_inputs(config: Config) -> dict[str, str]:
         return hash_corpora(config.data.train, "data.train")
     with blame_setting(("tokenizer", "model")):
         hashes = [hash_file(existing_file(path)) for path in paths]
-    return {"tokenizer.model": sha256_of(hashes)}
+    inputs = {"tokenizer.model": sha256_of(hashes)}
+    if config.data.target_tags:
+        inputs["data.train.target_tag"] = sha256_of(config.data.target_tags)
+    return inputs
 
 
 def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     """Write the SentencePiece models, and say where they come from."""
     if model:
         tokenizer = Tokenizer.load(model)
+        check_target_tags(tokenizer, config)
         tokenizer.copy_to(draft.folder)
         say(f"tokenizer: copied from {name_of_origin(config, model)}")
         _compare(tokenizer, config)
         return
     settings = config.tokenizer
     paths = listed_paths(settings.model or [])
+    tags = config.data.target_tags
     if paths:
-        models = _adopt_models(paths)
+        models = _adopt_models(paths, tags)
         origin = f"from {' and '.join(paths)}"
     else:
         sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
-        models = _train_models(sample, settings)
+        models = _train_models(sample, settings, tags)
         origin = f"learned from {plural(len(sample), 'pair')}"
         draft.report["lines_per_side"] = len(sample)
     sizes: list[str] = []
@@ -114,6 +120,28 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     say(f"tokenizer: {' and '.join(sizes)} subwords {origin}")
     if paths:
         _compare(Tokenizer({Path(name): content for name, content in models.items()}), config)
+
+
+def check_target_tags(tokenizer: Tokenizer, config: Config) -> None:
+    """Raise UserError unless the tokenizer of `training.init_from` has the tags of the corpora.
+
+    A new tag would need a new row in the embedding of that model.
+    """
+    tags = config.data.target_tags
+    known = ", ".join(sorted(tokenizer.tags))
+    with blame_setting(INIT_FROM):
+        if known and not tags:
+            raise UserError(
+                f"this model has the target tags {known}; give each corpus the target_tag of its "
+                "language"
+            )
+        for tag in tags:
+            if tag not in tokenizer.tags:
+                choices = f"choose from {known}" if known else "it has none"
+                raise UserError(
+                    f"this model has no target tag {tag!r}; {choices}, or train a new model on all "
+                    "corpora"
+                )
 
 
 def _compare(tokenizer: Tokenizer, config: Config) -> None:
@@ -150,24 +178,32 @@ def find_unknown_letters(
     return source, target
 
 
-def _adopt_models(paths: list[str]) -> dict[str, bytes]:
-    """Return existing models, one for both sides or one for each side, by their new file names."""
+def _adopt_models(paths: list[str], tags: Sequence[str]) -> dict[str, bytes]:
+    """Return existing models, one for both sides or one for each side, by their new file names.
+
+    The model of the sources gets the target tags.
+    """
     if len(paths) == 1:
-        return {JOINT_MODEL: adopt_model(Path(paths[0]))}
+        return {JOINT_MODEL: adopt_model(Path(paths[0]), tags)}
     source, target = paths
-    return {SOURCE_MODEL: adopt_model(Path(source)), TARGET_MODEL: adopt_model(Path(target))}
+    return {SOURCE_MODEL: adopt_model(Path(source), tags), TARGET_MODEL: adopt_model(Path(target))}
 
 
-def _train_models(sample: list[tuple[str, str]], settings: TokenizerSettings) -> dict[str, bytes]:
-    """Train one model on both sides, or one on each side; return them by their file names."""
+def _train_models(
+    sample: list[tuple[str, str]], settings: TokenizerSettings, tags: Sequence[str]
+) -> dict[str, bytes]:
+    """Train one model on both sides, or one on each side; return them by their file names.
+
+    The model of the sources gets the target tags.
+    """
     if settings.joint:
         # Source, target, source, target: the order of the lines matters for the bits.
         lines = chain.from_iterable(sample)
-        return {JOINT_MODEL: train_model(lines, settings, JOINT_MODEL)}
+        return {JOINT_MODEL: train_model(lines, settings, JOINT_MODEL, tags)}
     sources = (source for source, _ in sample)
     targets = (target for _, target in sample)
     return {
-        SOURCE_MODEL: train_model(sources, settings, SOURCE_MODEL),
+        SOURCE_MODEL: train_model(sources, settings, SOURCE_MODEL, tags),
         TARGET_MODEL: train_model(targets, settings, TARGET_MODEL),
     }
 
@@ -227,8 +263,13 @@ def separate_digits(line: str) -> str:
     return _DIGIT.sub(f"{BOUNDARY}\\g<0>{BOUNDARY}", line)
 
 
-def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) -> bytes:
-    """Train a SentencePiece model, and return it serialised; `name` is its file name."""
+def train_model(
+    lines: Iterable[str], settings: TokenizerSettings, name: str, tags: Sequence[str] = ()
+) -> bytes:
+    """Train a SentencePiece model, and return it serialised; `name` is its file name.
+
+    `tags`: target tags; each becomes a control symbol, which no text can contain.
+    """
     lines = _split_long_lines(lines)
     # In other kinds of models, each character is a subword anyway, and boundaries are errors.
     has_boundaries = settings.split_digits and settings.type in ("bpe", "unigram")
@@ -252,6 +293,7 @@ def train_model(lines: Iterable[str], settings: TokenizerSettings, name: str) ->
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
+            control_symbols=[piece_of_tag(tag) for tag in tags],
             minloglevel=3,  # errors come as exceptions
         )
     except RuntimeError as error:

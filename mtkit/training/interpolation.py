@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from mtkit.corpus.read import read_pairs
+from mtkit.decoding.text.line import Line
 from mtkit.models.weights import assign_weights, get_weights
 from mtkit.progress import progress
 from mtkit.report import say, table
@@ -23,7 +24,7 @@ from mtkit.scoring.metrics import score
 from mtkit.training.candidates import Candidate
 from mtkit.training.setup import TrainingRun
 from mtkit.training.state import TrainState
-from mtkit.training.validation import scored_lines, translate_greedily, validate
+from mtkit.training.validation import scored_lines, translate_greedily, validate, validation_lines
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """The values of α that are tried."""
@@ -33,7 +34,7 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 class ScoredText:
     """ScoredText with their references."""
 
-    sources: list[str]
+    lines: list[Line]
     references: list[str]
 
 
@@ -108,10 +109,9 @@ def choose_outcome(outcomes: Sequence[Outcome], max_harm: float) -> Outcome:
 
 def _read_new_text(run: TrainingRun) -> ScoredText:
     """Return the lines of the validation set that are translated."""
-    data = run.inputs.data
     return ScoredText(
-        sources=scored_lines(run.inputs, data.valid_source),
-        references=scored_lines(run.inputs, data.valid_target),
+        lines=validation_lines(run.inputs),
+        references=scored_lines(run.inputs, run.inputs.data.valid_target),
     )
 
 
@@ -121,9 +121,10 @@ def _read_old_text(run: TrainingRun) -> ScoredText | None:
     if keep is None:
         return None
     pairs = [pair for pair in read_pairs(keep) if not pair.blank]
+    chosen = scored_lines(run.inputs, pairs)
     return ScoredText(
-        sources=scored_lines(run.inputs, [pair.source for pair in pairs]),
-        references=scored_lines(run.inputs, [pair.target for pair in pairs]),
+        lines=[Line(pair.source, tag=pair.target_tag) for pair in chosen],
+        references=[pair.target for pair in chosen],
     )
 
 
@@ -131,11 +132,11 @@ def _try_weights(
     run: TrainingRun, state: TrainState, share: float, new: ScoredText, old: ScoredText | None
 ) -> Outcome:
     """Translate both texts with the present weights, and score them."""
-    new_lines = translate_greedily(run, state, new.sources, new.references)
+    new_lines = translate_greedily(run, state, new.lines, new.references)
     old_lines: list[str] = []
     old_chrf = 0.0
     if old is not None:
-        old_lines = translate_greedily(run, state, old.sources, old.references)
+        old_lines = translate_greedily(run, state, old.lines, old.references)
         old_chrf = score(old_lines, old.references, keys=["chrf"])["chrf"].value
     return Outcome(
         share=share,

@@ -17,6 +17,7 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.limits import LimitedLines, limit_lengths
+from mtkit.decoding.text.line import Line
 from mtkit.errors import MtkitError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import fitted, say
@@ -39,6 +40,8 @@ NO_SIGNALS = StopSignals()
 
 _Item = TypeVar("_Item")
 """The result for a batch or a line, which is JSON."""
+_Line = TypeVar("_Line")
+"""A line of the validation set, or its target tag."""
 
 
 class StoppedValidation(MtkitError):  # noqa: N818 - not an error
@@ -105,7 +108,7 @@ def _loss(run: TrainingRun, state: TrainState, stop: StopSignals) -> float:
     return total / sum(tokens for _, tokens in batches)
 
 
-def scored_lines(inputs: RunInputs, lines: Sequence[str]) -> list[str]:
+def scored_lines(inputs: RunInputs, lines: Sequence[_Line]) -> list[_Line]:
     """Return as many lines as a validation translates, spread over all.
 
     A set may be sorted, so that its beginning would be of one length, topic or source.
@@ -114,14 +117,21 @@ def scored_lines(inputs: RunInputs, lines: Sequence[str]) -> list[str]:
     return [lines[place * len(lines) // count] for place in range(count)]
 
 
+def validation_lines(inputs: RunInputs) -> list[Line]:
+    """Return the lines of the validation set that a validation translates, with their tags."""
+    sources = scored_lines(inputs, inputs.data.valid_source)
+    tags = scored_lines(inputs, inputs.data.valid_tags)
+    return [Line(source, tag=tag) for source, tag in zip(sources, tags, strict=True)]
+
+
 def translate_greedily(
     run: TrainingRun,
     state: TrainState,
-    sources: Sequence[str],
+    lines: Sequence[Line],
     references: Sequence[str],
     stop: StopSignals = NO_SIGNALS,
 ) -> list[str]:
-    """Return the greedy translation of each source, cut as in `limit_lengths`.
+    """Return the greedy translation of each line, cut as in `limit_lengths`.
 
     The processes share the work, and each returns all translations.
 
@@ -129,6 +139,7 @@ def translate_greedily(
         StoppedValidation: in all processes, if one of them received a signal of `stop`.
     """
     request = Request(run.config.decoding.model_copy(update={"beam": 1}))
+    sources = [line.text for line in lines]
     groups = limit_lengths(sources, references, run.inputs.tokenizer, request)
     rank, size = run.group.rank, run.group.size
     share = [replace(group, rows=group.rows[rank::size]) for group in groups]
@@ -137,8 +148,8 @@ def translate_greedily(
         _evaluating(state.model),
         closing(Translator(engine, run.inputs.tokenizer, request)) as translator,
     ):
-        translations = _translate(translator, sources, share, stop)
-    hypotheses = [""] * len(sources)
+        translations = _translate(translator, lines, share, stop)
+    hypotheses = [""] * len(lines)
     for row, text in chain.from_iterable(_gather(run.group, translations)):
         hypotheses[row] = text
     return hypotheses
@@ -146,12 +157,12 @@ def translate_greedily(
 
 def _scores(run: TrainingRun, state: TrainState, stop: StopSignals) -> tuple[float | None, float]:
     """Return BLEU and chrF of greedy translations; no BLEU if most references are too short."""
-    sources = scored_lines(run.inputs, run.inputs.data.valid_source)
+    lines = validation_lines(run.inputs)
     references = scored_lines(run.inputs, run.inputs.data.valid_target)
-    hypotheses = translate_greedily(run, state, sources, references, stop)
+    hypotheses = translate_greedily(run, state, lines, references, stop)
     if _shows_samples(run, state):
-        for index in range(min(SHOWN_TRANSLATIONS, len(sources))):
-            say(fitted(f"  source      {sources[index]}"))
+        for index in range(min(SHOWN_TRANSLATIONS, len(lines))):
+            say(fitted(f"  source      {lines[index].text}"))
             say(fitted(f"  hypothesis  {hypotheses[index]}"))
             say(fitted(f"  reference   {references[index]}"))
     language = run.config.data.target_language
@@ -170,13 +181,13 @@ def _shows_samples(run: TrainingRun, state: TrainState) -> bool:
 
 def _translate(
     translator: Translator,
-    sources: Sequence[str],
+    lines: Sequence[Line],
     groups: Sequence[LimitedLines],
     stop: StopSignals,
 ) -> list[tuple[int, str]] | None:
     """Return each row of the groups with its best translation; None if a stop signal arrives."""
     futures = [
-        translator.submit([sources[row] for row in group.rows], group.request) for group in groups
+        translator.submit([lines[row] for row in group.rows], group.request) for group in groups
     ]
     try:
         while wait(futures, POLL_SECONDS).not_done:

@@ -16,7 +16,7 @@ import pytest
 
 from commands import call
 from mtkit.batching.build import build_batches
-from mtkit.config.corpora import TextCorpus
+from mtkit.config.corpora import TextCorpus, listed
 from mtkit.config.settings import DROP_RULES, BatchingSettings, Config
 from mtkit.corpus.check import CorpusReport, check_corpus
 from mtkit.corpus.findings import check_languages
@@ -86,7 +86,7 @@ def test_batch_drops_what_check_counts(
 ) -> None:
     batching = BatchingSettings.model_validate(setting)
     dropped = build_batches(tokenized.model_copy(update={"batching": batching})).report["train"]
-    held_out = held_out_sources([tokenized.data.valid])
+    held_out = held_out_sources(listed(tokenized.data.valid))
     report = check_corpus(tokenized.data.train, held_out=held_out)
     reason = batching.drop[0] if batching.drop else "duplicate"
     count = (report.repeated if batching.deduplicate else report.rules[reason]).count

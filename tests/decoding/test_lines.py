@@ -125,6 +125,7 @@ class Letters(Tokenizer):
 
     def __init__(self, subwords: int = 1) -> None:
         self.subwords = subwords
+        self.tags = {}
 
     def encode_source(self, lines: list[str], threads: int = 1) -> list[list[int]]:
         return [[ord(letter) for letter in line for _ in range(self.subwords)] for line in lines]

@@ -36,6 +36,7 @@ import numpy as np
 import pytest
 
 from folders import train
+from mtkit.config.corpora import TextCorpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.columns import find_texts, has_header
 from mtkit.corpus.lost_letters import check_lost_letters
@@ -44,6 +45,7 @@ from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule
 from mtkit.corpus.statistics import CorpusStatistics, compute_statistics, hash_of
 from mtkit.corpus.tables import find_columns, read_table
+from mtkit.corpus.tag_words import TagWords
 from mtkit.decoding.engines.engine import Hypothesis, Request
 from mtkit.decoding.reading import label_words
 from mtkit.decoding.text.case import truecase
@@ -324,6 +326,13 @@ def split_and_join(request: Request, text: str, prefix: str = "") -> None:
     window.join(answers)
 
 
+def watch_tags(text: str) -> None:
+    """Look for tags among the words of a source."""
+    words = TagWords(TextCorpus(source="a", target="b", tag="a", target_tag="b"))
+    list(words.watch([pair(text, text)]))
+    list(words.messages())
+
+
 def copy_parts(text: str) -> None:
     span = Span(text, range(len(text)), Line(text))
     copy_verbatim([span], Context(tokenizer(), request()))
@@ -383,6 +392,7 @@ def as_memory(text: str) -> str:
 
 MODULES = (
     "config.language_codes",
+    "config.target_tags",
     "corpus.characters",
     "corpus.columns",
     "corpus.languages",
@@ -437,6 +447,7 @@ FUNCTIONS: dict[str, TextFunction] = {
         for code in ("en", "ja", "hi", "my")
     },
     "copy verbatim": copy_parts,
+    "tag words": watch_tags,
     "hash_of": lambda text: hash_of(pair(text, text)),
     "compute_statistics": lambda text: compute_statistics([pair(text, text)]),
     "compute_statistics of lines": lambda text: compute_statistics(

@@ -9,6 +9,7 @@ from unicodedata import category
 
 from mtkit.decoding.text.line import Context, Span, SplitSpan, Subwords
 from mtkit.decoding.text.sentences import SENTENCE_END, split_at
+from mtkit.decoding.text.tags import find_tag
 
 _SPACE = re.compile(r"\s")
 _JOINED = re.compile("\u200d|.[\U0001f3fb-\U0001f3ff]")
@@ -16,33 +17,43 @@ _JOINED = re.compile("\u200d|.[\U0001f3fb-\U0001f3ff]")
 
 
 def encode_to_fit(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
-    """Encode every span, in several parts if it is too long for the model."""
-    max_length = context.request.settings.max_length
+    """Encode every span, in several parts if it is too long for the model.
+
+    Each part gets the target tag of its line.
+    """
+    room = _room_for_text(context)
     splits: list[SplitSpan] = []
-    for parts in split_to_fit(spans, context):
+    for span, parts in zip(spans, split_to_fit(spans, context), strict=True):
+        tag = find_tag(span.line, context)
         pieces: list[Subwords] = []
         for part in parts:
-            # Even a single character can have more than `max_length` subwords.
-            for first in range(0, len(part.ids), max_length):
-                end = first + max_length
-                pieces.append(Subwords(part.ids[first:end], part.origin[first:end]))
+            # Even a single character can have more subwords than there is room for.
+            for first in range(0, len(part.ids), room):
+                end = first + room
+                pieces.append(Subwords(part.ids[first:end], part.origin[first:end], tag))
         splits.append(SplitSpan(pieces))
     return splits
+
+
+def _room_for_text(context: Context) -> int:
+    """Return how many subwords of text a part may have; a target tag needs room, too."""
+    max_length = context.request.settings.max_length
+    return max(1, max_length - 1) if context.tokenizer.tags else max_length
 
 
 def split_to_fit(spans: Sequence[Span], context: Context) -> list[list[Subwords]]:
     """Return the parts of each span in order, without the white space between them.
 
-    A span of more than `max_length` subwords is split at sentence ends, else at the space nearest
-    to its middle, else in half. Only a part of one character can still exceed `max_length`.
+    A span of too many subwords is split at sentence ends, else at the space nearest to its middle,
+    else in half. Only a part of one character can still have too many.
     """
-    settings = context.request.settings
-    abbreviations = set(settings.abbreviations.split())
+    room = _room_for_text(context)
+    abbreviations = set(context.request.settings.abbreviations.split())
     # All spans in one call, which takes far less time than a call for each.
     encoded = context.tokenizer.encode_source([span.text for span in spans])
     divided: dict[int, list[Span]] = {}
     for number, span in enumerate(spans):
-        if len(encoded[number]) > settings.max_length:
+        if len(encoded[number]) > room:
             parts = _divide(span, abbreviations)
             if [part.text for part in parts] != [span.text]:
                 divided[number] = parts

@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.arguments import check_text
+from mtkit.config.target_tags import standard_tag
 from mtkit.corpus.text import normalise
 from mtkit.decoding.engines.engine import Request
+from mtkit.errors import UserError
+from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 
 # Kana and Han, their punctuation, and wide forms: text without spaces between words or sentences.
@@ -25,10 +28,18 @@ class Line:
     """Text that the translation begins with; blank: anything."""
     id: int | None = None
     """Seed for sampling this line, besides the seed of the request (default: the line's number)."""
+    tag: str | None = None
+    """Target tag, such as yor, for a model of several languages (default: that of the request)."""
 
     def __post_init__(self) -> None:
         check_text(self.text, "Line: text")
         check_text(self.prefix, "Line: prefix")
+        if self.tag is not None:
+            try:
+                name = standard_tag(check_text(self.tag, "Line: tag"))
+            except ValueError as error:
+                raise UserError(f"Line: tag: {error}") from None
+            object.__setattr__(self, "tag", name)  # the only way in a frozen dataclass
 
 
 @dataclass(frozen=True)
@@ -90,9 +101,17 @@ class Subwords:
     """Subwords that the model reads as one sequence."""
 
     ids: list[int]
-    """Subword ids, without EOS."""
+    """Subword ids, without the target tag and EOS."""
     origin: list[int]
     """For each subword, the origin of its last character; empty if no alignments are requested."""
+    tag: int | None = None
+    """The id of the target tag, which stands before them."""
+
+    @property
+    def source(self) -> list[int]:
+        """The ids that the model reads."""
+        tag = [] if self.tag is None else [self.tag]
+        return [*tag, *self.ids, EOS]
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from mtkit.decoding.text.line import (
 )
 from mtkit.decoding.text.prefix import keep_prefixes
 from mtkit.decoding.text.sentences import split_into_sentences
+from mtkit.decoding.text.tags import find_tag
 from mtkit.decoding.text.untranslatable import (
     copy_outer_tags,
     find_untranslatable,
@@ -41,7 +42,6 @@ from mtkit.decoding.text.untranslatable import (
 )
 from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.decoding.text.words import Words
-from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
 
 STEPS: Sequence[TextStep] = (
@@ -50,7 +50,7 @@ STEPS: Sequence[TextStep] = (
     restore_case,  # before all steps that split: it looks at the whole line
     copy_verbatim,
     split_into_sentences,
-    encode_to_fit,  # last: it encodes
+    encode_to_fit,  # last: it encodes, and adds the target tag to each part
 )
 """The steps on the way to the model; on the way back, they join in the opposite order."""
 
@@ -147,8 +147,9 @@ class Window:
 
         words = Words(text)
         target_offsets = self.context.tokenizer.target_offsets(hypothesis.tokens)
+        first_text = 0 if leaf.tag is None else 1  # a target tag is no word
         links = align(
-            hypothesis.attention,
+            hypothesis.attention[:, first_text:],
             target_words=[words.at(offset) for offset in target_offsets],
             source_words=[line.words.at(offset) for offset in leaf.origin],
         )
@@ -207,8 +208,14 @@ _COPIED = Hypothesis([], score=0.0, finished=True)
 
 
 def open_window(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -> Window:
-    """Lead the lines through all steps to the model."""
+    """Lead the lines through all steps to the model.
+
+    Raises:
+        UserError: a line has no target tag, or a wrong one.
+    """
     context = Context(tokenizer, request)
+    for line in lines:
+        find_tag(line, context)  # also of lines that no step changes
     begun = [_begin(line, tokenizer) for line in lines]
     spans = [part for part in begun if isinstance(part, Span)]
     trees = iter(_run(spans, STEPS, context))
@@ -220,7 +227,7 @@ def open_window(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -
         for leaf, begin in _leaves(tree):
             if isinstance(leaf, Subwords):
                 key = (line.id or 0, len(leaves))
-                sentences.append(Sentence([*leaf.ids, EOS], list(begin), key))
+                sentences.append(Sentence(leaf.source, list(begin), key))
             leaves.append(leaf)
         is_copied = isinstance(part, Copied)
         text = part.text

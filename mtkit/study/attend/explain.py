@@ -49,6 +49,7 @@ def explain(
     *,
     as_json: bool = False,
     device: str = "auto",
+    tag: str | None = None,
 ) -> None:
     """Measure on `text`, or on every line of stdin, and write a table (or JSON).
 
@@ -57,7 +58,7 @@ def explain(
     Raises:
         UserError: there is no such model, it has no attention, or there is nothing to explain.
     """
-    reader = Reader.load(model, device)
+    reader = Reader.load(model, device, tag)
     check_attention(reader.model)
     sources = [sentence for _, sentence in named_sentences(text)]
     targets = [None] * len(sources) if references is None else list(input_lines(references))

@@ -32,13 +32,14 @@ def attend(
     target: str | None = None,
     subwords: bool = False,
     device: str = "auto",
+    tag: str | None = None,
 ) -> None:
     """Show the attention weights of the translation of `text`, or of each line of stdin.
 
     `target` replaces the model's translation; blank lines are left out. The heat map in the
     terminal shows cross-attention, averaged over layers and heads. The page `output` shows one
     sentence: every layer and head of every kind of attention, positional encodings, the learning
-    rate of the run, and the beam search.
+    rate of the run, and the beam search. `tag`: target tag, for a model of several languages.
 
     Raises:
         UserError: `output` does not end in .html; see also `Reader.read`.
@@ -47,7 +48,7 @@ def attend(
         raise UserError(f"{output} is not the name of a page; choose one that ends in .html")
     if output is not None:
         check_output(output)
-    reader = Reader.load(model, device)
+    reader = Reader.load(model, device, tag)
     if target is not None:
         target = replace_invalid(target)
     sentences = named_sentences(text)
