@@ -9,9 +9,11 @@ from pathlib import Path
 from mtkit.artifacts.replacement import refuse_existing
 from mtkit.artifacts.runs import config_of
 from mtkit.batching.build import Batches, open_batches
+from mtkit.config.target_tags import piece_of_tag
 from mtkit.decoding.api import load
 from mtkit.decoding.engines.conversion import cached, convert_to
 from mtkit.decoding.engines.ctranslate2 import obstacle_in_model
+from mtkit.decoding.text.line import Line
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, read_models
 from mtkit.report import say
@@ -48,8 +50,12 @@ def _export(opened: OpenedModel, output: Path | None, quantization: str | None) 
         quantization = _choose_compute_type(opened)
     exported = convert_to(output, opened, quantization) if output else cached(opened, quantization)
     say(f"exported: {exported.path}")
+    if tags := opened.tokenizer.tags:
+        symbols = ", ".join(piece_of_tag(tag) for tag in sorted(tags))
+        say(f"put the symbol of the target language before the subwords of a source: {symbols}")
     if output is None:
-        command = f"mtkit translate -m {opened.artifact.path} --compute-type {quantization}"
+        tag = f" --tag {min(tags)}" if tags else ""
+        command = f"mtkit translate -m {opened.artifact.path}{tag} --compute-type {quantization}"
         say(f"to translate with it: {command}")
 
 
@@ -59,7 +65,8 @@ def _choose_compute_type(opened: OpenedModel) -> str:
     if batches is None:
         say("exporting float32, because there is no validation text to test int8 on")
         return "float32"
-    sources = batches.valid_source[:MAX_VALIDATION_LINES]
+    tagged = zip(batches.valid_source, batches.valid_tags, strict=True)
+    sources = [Line(source, tag=tag) for source, tag in tagged][:MAX_VALIDATION_LINES]
     references = batches.valid_target[:MAX_VALIDATION_LINES]
     int8 = _score(opened, "int8", sources, references)
     float32 = _score(opened, "float32", sources, references)
@@ -73,7 +80,7 @@ def _choose_compute_type(opened: OpenedModel) -> str:
 
 
 def _score(
-    opened: OpenedModel, compute_type: str, sources: Sequence[str], references: Sequence[str]
+    opened: OpenedModel, compute_type: str, sources: Sequence[Line], references: Sequence[str]
 ) -> Score:
     """Translate with this compute type; return BLEU, or chrF if most lines are too short."""
     language = config_of(opened.run).data.target_language

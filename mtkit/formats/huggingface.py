@@ -5,8 +5,9 @@ transformers differs: it counts EOS in the length |y| whose power `length_penalt
 
 An import, for example of an OPUS-MT model, changes the order of symbols to ours (see `vocabulary`),
 and with it the order of rows in embeddings and output. A symbol that only mtkit has gets an output
-bias of -1,000. Characters that `source.spm` lacks become <unk>, but MarianTokenizer looks them up
-in `vocab.json`.
+bias of -1,000. A language code such as >>yor<<, with which their sources begin, is our target tag
+yor. Characters that `source.spm` lacks become <unk>, but MarianTokenizer looks them up in
+`vocab.json`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from mtkit.artifacts.storage import write_json
 from mtkit.config.base import validated
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings, TransformerSettings
+from mtkit.config.target_tags import piece_of_tag
 from mtkit.errors import UserError
 from mtkit.formats import marian
+from mtkit.formats.marian import code_of_tag
 from mtkit.formats.vocabulary import Symbols, read_vocabulary
 from mtkit.models.folder import OpenedModel, read_models, save_model_config
 from mtkit.models.weights import build_without_weights, get_weights, load_model, read_weights
@@ -41,7 +44,7 @@ SPECIAL_IDS = {
     "decoder_start_token_id": BOS,
 }
 UNSUPPORTED_SEARCH = {
-    **dict.fromkeys(("sentences", "truecase"), "transformers takes lines as they are"),
+    **dict.fromkeys(("sentences", "truecase", "tag"), "transformers takes lines as they are"),
     "repetition_penalty": marian.PENALTY_DIFFERS,
 }
 """Our decoding settings that an export leaves out, and why."""
@@ -71,7 +74,12 @@ def _export(opened: OpenedModel, output: Path) -> None:
         write_json(folder / marian.CONFIG_FILE, _export_config(opened, settings))
         write_json(folder / marian.GENERATION_FILE, _export_search(opened.config.decoding))
         _export_tokenizer(folder, opened)
+        if tags := opened.tokenizer.tags:
+            text = f"# Several languages in one model\n\nTo translate, {_describe_tags(tags)}\n"
+            (folder / "README.md").write_text(text, encoding="utf-8")
     say(f"exported: {output}")
+    if tags:
+        say(f"to translate, {_describe_tags(tags)}")
     say(f'transformers loads it with MarianMTModel.from_pretrained("{output}")')
     changed = opened.config.decoding.model_dump(exclude_defaults=True)
     for name, reason in UNSUPPORTED_SEARCH.items():
@@ -159,9 +167,8 @@ def _export_tokenizer(folder: Path, opened: OpenedModel) -> None:
     models = list(tokenizer.models.values())  # one for both sides, or source then target
     (folder / marian.SOURCE_SPM).write_bytes(models[0])
     (folder / marian.TARGET_SPM).write_bytes(models[-1])
-    source_pieces, target_pieces = tokenizer.vocabularies
-    source = _number_pieces(source_pieces)
-    target = _number_pieces(target_pieces)
+    codes = {piece_of_tag(tag): code_of_tag(tag) for tag in tokenizer.tags}
+    source, target = (_number_pieces(pieces, codes) for pieces in tokenizer.vocabularies)
     write_json(folder / marian.VOCABULARY_FILE, source)
     if source != target:
         write_json(folder / marian.TARGET_VOCABULARY_FILE, target)
@@ -179,13 +186,22 @@ def _export_tokenizer(folder: Path, opened: OpenedModel) -> None:
     write_json(folder / marian.TOKENIZER_FILE, settings)
 
 
-def _number_pieces(pieces: Iterable[str]) -> dict[str, int]:
-    """Return the ids of pieces as vocab.json has them."""
+def _number_pieces(pieces: Iterable[str], codes: Mapping[str, str]) -> dict[str, int]:
+    """Return the ids of pieces as vocab.json has them; `codes`: the target tags of theirs."""
     ids = {}
     for number, piece in enumerate(pieces):
         # MarianTokenizer looks a language code up without SentencePiece's space.
-        ids[marian.language_code_in(piece) or piece] = number
+        ids[codes.get(piece) or marian.language_code_in(piece) or piece] = number
     return ids
+
+
+def _describe_tags(tags: Iterable[str]) -> str:
+    """Say how transformers chooses the language of the targets."""
+    codes = [code_of_tag(tag) for tag in sorted(tags)]
+    return (
+        f"start each source with the code of its target language ({', '.join(codes)}), such as: "
+        f"{codes[0]} This is a sentence."
+    )
 
 
 def from_huggingface(folder: Path | None, output: Path | None) -> None:

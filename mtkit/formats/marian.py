@@ -125,6 +125,11 @@ def read_json_object(folder: Path, name: str) -> dict[str, Any]:
     return value
 
 
+def code_of_tag(tag: str) -> str:
+    """Return the language code with which a source begins: >>fra<< for the target tag fra."""
+    return f">>{tag}<<"
+
+
 def language_code_in(piece: str) -> str | None:
     """Return the piece without its space if it is a target language code such as >>fra<<."""
     match = _CODE.fullmatch(piece)

@@ -13,13 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mtkit.config.target_tags import piece_of_tag, standard_tag, tag_in_piece
 from mtkit.errors import UserError
 from mtkit.formats import marian
 from mtkit.formats.marian import language_code_in
-from mtkit.report import warn
-from mtkit.symbols import BOS, EOS, PAD, SPACE, UNK
+from mtkit.report import say
+from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer
 from mtkit.tokenizer.pieces import SPECIAL_PIECES, parse_model, special_pieces, with_pieces
+
+MAX_SHOWN_TAGS = 10
+"""Number of target tags that a message names; some models have hundreds."""
 
 
 @dataclass(frozen=True)
@@ -46,24 +50,19 @@ def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> tuple[Symbols, S
     source_spm = parse_model(marian.find_file(folder, marian.SOURCE_SPM))
     target_spm = parse_model(marian.find_file(folder, marian.TARGET_SPM))
     source, target = _read_sides(folder, config, source_spm, target_spm)
-    source_model = _rewrite(
-        folder / marian.SOURCE_SPM, source_spm, source.pieces, starts_with_code=True
-    )
-    target_model = _rewrite(
-        folder / marian.TARGET_SPM, target_spm, target.pieces, starts_with_code=False
-    )
-    codes = [piece for piece in source.pieces if language_code_in(piece)]
-    if codes:
-        warn(
-            f"{folder} translates into several languages; start each line with a code, such as "
-            f"{language_code_in(codes[0])}; when a long line is split, only its first part has "
-            "the code"
-        )
+    source_model = _rewrite(folder / marian.SOURCE_SPM, source_spm, source.pieces)
+    target_model = _rewrite(folder / marian.TARGET_SPM, target_spm, target.pieces)
     if source_model == target_model:
         models = {Path(JOINT_MODEL): source_model}
     else:
         models = {Path(SOURCE_MODEL): source_model, Path(TARGET_MODEL): target_model}
-    return source, target, Tokenizer(models)
+    tokenizer = Tokenizer(models)
+    if tokenizer.tags:
+        tags = sorted(tokenizer.tags)
+        shown = ", ".join(tags[:MAX_SHOWN_TAGS])
+        more = f" and {len(tags) - MAX_SHOWN_TAGS:,} more" if len(tags) > MAX_SHOWN_TAGS else ""
+        say(f"{folder} translates into several languages; choose one with --tag: {shown}{more}")
+    return source, target, tokenizer
 
 
 def _read_sides(
@@ -134,9 +133,7 @@ def _order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[
     others: dict[str, int] = {}
     for piece, number in ids.items():
         if number not in special.values():
-            # SentencePiece puts a space before the code that a line starts with.
-            is_bare_code = language_code_in(piece) == piece
-            others[f"{SPACE}{piece}" if is_bare_code else piece] = number
+            others[_our_piece(piece)] = number
     taken = others.keys() & set(SPECIAL_PIECES.values())
     if taken:
         raise UserError(f"{path}: decoding must start from {min(taken)}, but does not")
@@ -154,6 +151,17 @@ def _order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[
     )
 
 
+def _our_piece(piece: str) -> str:
+    """Return our name for a piece of theirs: the code >>fra<< is the target tag <2fra>."""
+    code = language_code_in(piece)
+    if code is None:
+        return piece
+    try:
+        return piece_of_tag(standard_tag(code))
+    except ValueError:  # it cannot be the name of a tag
+        return piece
+
+
 def _find_produced(models: list[Any]) -> list[str]:
     """Return the pieces that SentencePiece models can produce, each once."""
     produced = dict[str, None]()
@@ -164,11 +172,11 @@ def _find_produced(models: list[Any]) -> list[str]:
     return list(produced)
 
 
-def _rewrite(path: Path, model: Any, pieces: list[str], *, starts_with_code: bool) -> bytes:
+def _rewrite(path: Path, model: Any, pieces: list[str]) -> bytes:
     """Return the SentencePiece model of `path` with exactly `pieces`, in their order.
 
     It splits text as before. A piece that the old model lacked can occur in output, but not in
-    input. With `starts_with_code`, lines start with language codes, which become pieces of input.
+    input. Target tags become control symbols, which are no text.
 
     Raises:
         UserError: a BPE model lacks some of the pieces.
@@ -176,7 +184,9 @@ def _rewrite(path: Path, model: Any, pieces: list[str], *, starts_with_code: boo
     entry_class = model.SentencePiece
     rewritten = {}
     for text in pieces:
-        rewritten[text] = entry_class(piece=text, type=entry_class.UNUSED)
+        is_tag = tag_in_piece(text) is not None
+        kind = entry_class.CONTROL if is_tag else entry_class.UNUSED
+        rewritten[text] = entry_class(piece=text, type=kind)
     for entry in model.pieces:
         if entry.piece in rewritten:
             rewritten[entry.piece] = entry
@@ -187,8 +197,4 @@ def _rewrite(path: Path, model: Any, pieces: list[str], *, starts_with_code: boo
     if unused and is_bpe:
         # BPE merges letters into unused pieces, too, so it would split text in another way.
         raise UserError(f"{path} is a BPE model that lacks {unused} pieces of the vocabulary")
-    if starts_with_code:
-        for text in pieces:
-            if language_code_in(text):
-                rewritten[text] = entry_class(piece=text, type=entry_class.USER_DEFINED)
     return with_pieces(model, (rewritten[piece] for piece in pieces))

@@ -414,32 +414,26 @@ def test_an_exported_model_imports_with_its_own_weights(
     assert ours(model, LINES) == ours(tmp_path / "back", LINES)
 
 
-def test_target_language_codes_are_symbols(
+def test_target_language_codes_are_target_tags(
     task: Path, transformers: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_opus(transformers, task, tmp_path / "opus", codes=(">>deu<<", ">>cmn_Hans<<"))
     from_huggingface(folder, tmp_path / "model")
-    assert (
-        "several languages; start each line with a code, such as >>deu<<" in capsys.readouterr().err
-    )
+    assert "choose one with --tag: cmn_Hans, deu" in capsys.readouterr().err
     theirs, tokenizer = Theirs(transformers, folder), tokenizer_in(tmp_path / "model")
     their_id = theirs.tokenizer.get_vocab()
-    lines = [">>deu<< ant bee", ">>cmn_Hans<< cat", "dog"]
-    codes = [ids[0] for ids in tokenizer.encode_source(lines)]
-    assert tokenizer.target_pieces(codes)[:2] == ["▁>>deu<<", "▁>>cmn_Hans<<"]
-    assert [len(ids) + 1 for ids in tokenizer.encode_source(lines)] == list(
-        map(len, theirs.ids(lines))
-    )
-    assert [ids[0] for ids in theirs.ids(lines)][:2] == [
-        their_id[">>deu<<"],
-        their_id[">>cmn_Hans<<"],
-    ]
-    export(tmp_path / "model", tmp_path / "back")
-    back = Theirs(transformers, tmp_path / "back")
-    for translator in (theirs, back):
-        assert translator.translate(lines)[0] == ours(tmp_path / "model", lines)[0]
-    from_huggingface(tmp_path / "back", tmp_path / "again")
-    assert ours(tmp_path / "again", lines) == ours(tmp_path / "model", lines)
+    assert tokenizer.tags.keys() == {"deu", "cmn_Hans"}
+    assert theirs.ids([">>deu<< ant bee"])[0][0] == their_id[">>deu<<"]
+    lines = ["ant bee", "cat", "dog", "jay jay ibis"]
+    for tag in tokenizer.tags:
+        coded = [f">>{tag}<< {line}" for line in lines]
+        export(tmp_path / "model", tmp_path / f"back-{tag}")
+        back = Theirs(transformers, tmp_path / f"back-{tag}")
+        expected = ours(tmp_path / "model", lines, tag=tag)
+        for translator in (theirs, back):
+            assert translator.translate(coded)[0] == expected[0]
+        from_huggingface(tmp_path / f"back-{tag}", tmp_path / f"again-{tag}")
+        assert ours(tmp_path / f"again-{tag}", lines, tag=tag) == expected
 
 
 def test_links_as_in_the_hubs_cache_are_followed(opus: Path, tmp_path: Path) -> None:

@@ -1,0 +1,231 @@
+"""The corpora that `mtkit init` has checked, and what becomes of their pairs.
+
+Several corpora with a target tag each are for several languages in one model. They share a
+vocabulary and a plan. A source that one of them holds out is in the training data of none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from mtkit.config.corpora import Corpus
+from mtkit.config.settings import DROP_RULES, DropRule
+from mtkit.corpus.check import CorpusReport
+from mtkit.corpus.languages import is_supported
+from mtkit.corpus.read import Pair, read_pairs
+from mtkit.corpus.rules import PairFilter, normalised
+from mtkit.corpus.statistics import Languages
+from mtkit.init.facts import CorpusFacts, count_frequent, describe_corpus
+from mtkit.init.partition import Partition, key_of
+
+TEMPERATURE = 5.0
+"""How far corpora of unequal size are balanced: 1 not at all; infinity: as if equally large.
+
+The value of Arivazhagan et al. 2019 for very unequal sizes; it changes little for similar ones.
+"""
+
+
+@dataclass(frozen=True)
+class SurveyedCorpus:
+    """A corpus, and how it is divided into training, validation and test pairs."""
+
+    corpus: Corpus
+    report: CorpusReport
+    partition: Partition
+    facts: CorpusFacts
+    sample: Sequence[Pair]
+    """A sample of the training pairs without faulty ones."""
+
+    @property
+    def tag(self) -> str | None:
+        """The target tag; None if there is one corpus without a tag."""
+        return self.corpus.target_tag
+
+    @property
+    def languages(self) -> Languages:
+        """The languages of source and target."""
+        return languages_of(self.report)
+
+
+@dataclass(frozen=True)
+class WrittenCorpus:
+    """A corpus whose pairs were written to files."""
+
+    surveyed: SurveyedCorpus
+    counts: Counter[str]
+    """The number of pairs of each part that was written."""
+    repeated: int
+    """How many of the training pairs are repetitions."""
+
+    @property
+    def tag(self) -> str | None:
+        """The target tag, as of the surveyed corpus."""
+        return self.surveyed.tag
+
+    @property
+    def facts(self) -> CorpusFacts:
+        """The facts, with estimates that add up to the counted pairs."""
+        return self.surveyed.facts.counted(distinct_pairs=self.counts["train"] - self.repeated)
+
+
+def languages_of(report: CorpusReport) -> Languages:
+    """Return the declared languages of a corpus, and where none is declared, the identified one."""
+    statistics = report.statistics[0]
+    source, target = statistics.source, statistics.target
+    return source.declared or source.language, target.declared or target.language
+
+
+def survey(
+    corpora: Sequence[Corpus],
+    reports: Sequence[CorpusReport],
+    held_out: AbstractSet[str],
+    existing: Mapping[str, int],
+) -> list[SurveyedCorpus]:
+    """Plan how each corpus is divided, and find out the facts about it.
+
+    `held_out`: normalised sources of the validation and test sets of the user; `existing`: the
+    numbers of pairs in these sets, by part.
+    """
+    drop = common_rules(reports)
+    partitions: list[Partition] = []
+    for report in reports:
+        partition = Partition(
+            pairs=report.distinct_pairs,
+            parts=frozenset({"valid", "test"} - existing.keys()),
+            held_out=held_out,
+            pair_filter=PairFilter(drop, report.statistics),
+        )
+        partitions.append(partition)
+    surveyed: list[SurveyedCorpus] = []
+    for corpus, report, partition in zip(
+        corpora, reports, _separate(corpora, partitions), strict=True
+    ):
+        report = replace(report, drop=drop)
+        facts, sample = describe_corpus(report, partition, languages_of(report), existing)
+        surveyed.append(SurveyedCorpus(corpus, report, partition, facts, sample))
+    return surveyed
+
+
+def _separate(corpora: Sequence[Corpus], partitions: Sequence[Partition]) -> list[Partition]:
+    """Let each partition leave out of training what only other corpora hold out.
+
+    Corpora of several languages often have the same sources.
+    """
+    if len(corpora) == 1:
+        return list(partitions)
+    held_out: list[set[str]] = []
+    for corpus, partition in zip(corpora, partitions, strict=True):
+        sources = (pair.source for pair in read_pairs(corpus))
+        held_out.append(
+            {normalised(source) for source in sources if partition.holds_out(key_of(source))}
+        )
+    return [
+        replace(partition, held_out=partition.held_out | (frozenset[str]().union(*held_out) - own))
+        for partition, own in zip(partitions, held_out, strict=True)
+    ]
+
+
+def common_rules(reports: Sequence[CorpusReport]) -> list[DropRule]:
+    """Return the rules that are recommended for some corpus, and harm none.
+
+    `batching.drop` applies to all corpora, so a rule that many pairs of one corpus break is left
+    out, and so is `language` if the language of one corpus cannot be identified.
+    """
+    return [rule for rule in DROP_RULES if _is_recommended(rule, reports)]
+
+
+def _is_recommended(rule: DropRule, reports: Sequence[CorpusReport]) -> bool:
+    is_wanted = any(rule in report.drop for report in reports)
+    is_harmful = False
+    for report in reports:
+        finding = report.rules.get(rule)
+        is_broken = finding is not None and finding.count > 0
+        cannot_identify = rule == "language" and not all(
+            code is None or is_supported(code) for code in languages_of(report)
+        )
+        if rule not in report.drop and (is_broken or cannot_identify):
+            is_harmful = True
+    return is_wanted and not is_harmful
+
+
+def join_facts(surveyed: Sequence[SurveyedCorpus]) -> tuple[CorpusFacts, Sequence[Pair]]:
+    """Return the facts of all corpora together, and a sample of their training pairs.
+
+    A setting for which the corpora differ gets its default.
+    """
+    if len(surveyed) == 1:
+        return surveyed[0].facts, surveyed[0].sample
+    all_facts = [each.facts for each in surveyed]
+    sample = _join_samples(surveyed)
+    sources = [pair.source for pair in sample]
+    targets = [pair.target for pair in sample]
+    is_joint = all(facts.is_joint for facts in all_facts)
+    vocabulary_texts = [sources + targets] if is_joint else [sources, targets]
+    broken = Counter[str]()
+    abbreviations: set[str] = set()
+    frequent_words = 0
+    for facts in all_facts:
+        broken.update(facts.broken_rules)
+        abbreviations.update(facts.abbreviations.split())
+        frequent_words += facts.frequent_words or 0
+    are_spaced = all(facts.frequent_words is not None for facts in all_facts)
+    joined = CorpusFacts(
+        pairs=sum(facts.pairs for facts in all_facts),
+        valid=sum(facts.valid for facts in all_facts),
+        test=sum(facts.test for facts in all_facts),
+        is_joint=is_joint,
+        characters=max(count_frequent(lines) for lines in vocabulary_texts),
+        has_repeated_pairs=any(facts.has_repeated_pairs for facts in all_facts),
+        broken_rules=dict(broken),
+        sentences=_common(facts.sentences for facts in all_facts),
+        abbreviations=" ".join(sorted(abbreviations)),
+        truecase=all(facts.truecase for facts in all_facts),
+        dotless_i=_common(facts.dotless_i for facts in all_facts),
+        frequent_words=frequent_words if are_spaced else None,
+    )
+    return joined, sample
+
+
+def with_counted_pairs(facts: CorpusFacts, written: Sequence[WrittenCorpus]) -> CorpusFacts:
+    """Return the facts of all corpora together with the counts of their files, not of samples."""
+    broken = Counter[str]()
+    for corpus in written:
+        broken.update(corpus.facts.broken_rules)
+    pairs = sum(corpus.facts.pairs for corpus in written)
+    return replace(facts, pairs=pairs, broken_rules=dict(broken))
+
+
+def _common(values: Iterable[str | None]) -> str | None:
+    """Return the value that all corpora have; None if they differ."""
+    different = set(values)
+    return different.pop() if len(different) == 1 else None
+
+
+def _join_samples(surveyed: Sequence[SurveyedCorpus]) -> list[Pair]:
+    """Join the samples in the proportions of training, as far as there are enough pairs."""
+    sizes = [each.facts.pairs for each in surveyed]
+    shares = [
+        weight * size / sum(sizes) for weight, size in zip(balance(sizes), sizes, strict=True)
+    ]
+    total = sum(len(each.sample) for each in surveyed)
+    joined: list[Pair] = []
+    for each, share in zip(surveyed, shares, strict=True):
+        joined += each.sample[: math.ceil(share * total)]
+    return joined
+
+
+def balance(pairs: Sequence[int], temperature: float = TEMPERATURE) -> list[float]:
+    """Return the weight of each corpus in an epoch, from its number of pairs.
+
+    A pair of corpus l is drawn with p_l ∝ n_l^(1/T) (Arivazhagan et al. 2019). The weights are
+    scaled so that an epoch has as many pairs as all corpora together.
+    """
+    sizes = [max(1, size) for size in pairs]
+    total = sum(sizes)
+    # Divided by the largest, so that no power overflows.
+    powers = [(size / max(sizes)) ** (1 / temperature) for size in sizes]
+    return [total * power / (sum(powers) * size) for size, power in zip(sizes, powers, strict=True)]
