@@ -99,6 +99,17 @@ def _check_rows_file(path: Path, corpora: NamedCorpora) -> None:
 def init(
     source: Annotated[str, Argument(metavar="SOURCE", help=SOURCE_HELP)],
     target: Target = None,
+    more: Annotated[
+        list[str] | None,
+        Argument(metavar="MORE", help="With --tags: the other corpora, one for each tag."),
+    ] = None,
+    tags: Annotated[
+        list[str] | None,
+        Option(
+            metavar="TAG...",
+            help="Several languages in one model: the tag of each corpus, such as --tags yor hau.",
+        ),
+    ] = None,
     minutes: Annotated[
         float,
         Option(
@@ -141,12 +152,26 @@ def init(
     """Write a config for a corpus and a training time.
 
     Checks the corpus, holds out validation and test pairs, measures how fast this machine trains,
-    and predicts what to expect. Then start training with `mtkit run`. With --from, the run adapts
-    a model to the corpus, without harm to what it translates well.
+    and predicts what to expect. Then start training with `mtkit run`. For several languages in one
+    model, give several corpora, and the tag of each with --tags. With --from, the run adapts a
+    model to the corpus, without harm to what it translates well.
     Example: mtkit init train.en train.fr --minutes 20
     """
     if given is None:
         refuse("needs --from: it is text of a given model", keep=keep)
+    words = [word for word in (source, target, *(more or [])) if word is not None]
+    if tags:
+        why = "is for one corpus; with --tags, `init` holds out pairs of each corpus"
+        refuse(why, valid=valid, test=test)
+        refuse("is for one corpus; with --tags, languages are identified", languages=languages)
+        corpora = _tagged_corpora(words, tags, columns)
+    else:
+        if more:
+            raise UserError(
+                f"init: {len(words)} files; for several languages in one model, give the tag of "
+                "each corpus, such as --tags yor hau"
+            )
+        corpora = [named_corpus(source, target, columns, languages)]
     from mtkit.config.corpora import TextCorpus
     from mtkit.init.init import InitOptions
     from mtkit.init.init import init as init_corpus
@@ -160,12 +185,11 @@ def init(
     if keep is not None:
         source_file, target_file = keep
         kept = TextCorpus(source=str(source_file), target=str(target_file))
-    corpus = named_corpus(source, target, columns, languages)
     options = InitOptions(
-        corpus=corpus,
+        corpora=corpora,
         minutes=minutes,
         output=output,
-        languages=languages or declared_languages(corpus),
+        languages=languages or declared_languages(corpora[0]),
         command=shlex.join(["mtkit", *sys.argv[1:]]),
         run=run,
         existing=existing,
@@ -174,6 +198,38 @@ def init(
         force=force,
     )
     init_corpus(options)
+
+
+def _tagged_corpora(
+    words: list[str], tags: list[str], columns: tuple[str, str] | None
+) -> list[Corpus]:
+    """Return a corpus for each tag: of one table or dataset each, or of two text files each.
+
+    Raises:
+        UserError: it is unclear which files belong to a tag, or two tags are equal.
+    """
+    from mtkit.config.target_tags import standard_tag
+
+    names: list[str] = []
+    for tag in tags:
+        try:
+            names.append(standard_tag(tag))
+        except ValueError as error:
+            raise UserError(f"--tags: {error}") from None
+    if len(set(names)) < len(names):
+        raise UserError("--tags: two tags are equal; give each corpus another tag")
+    per_tag, rest = divmod(len(words), len(names))
+    if rest or per_tag not in (1, 2):
+        raise UserError(
+            f"--tags: {plural(len(names), 'tag')} for {plural(len(words), 'file')}; give one table "
+            "for each tag, or a source and a target text for each, and --tags after them"
+        )
+    corpora: list[Corpus] = []
+    for number, name in enumerate(names):
+        source, *target = words[number * per_tag : (number + 1) * per_tag]
+        corpus = named_corpus(source, target[0] if target else None, columns)
+        corpora.append(corpus.model_copy(update={"target_tag": name}))
+    return corpora
 
 
 def named_corpus(
@@ -190,6 +246,13 @@ def named_corpus(
 
     if target is not None:
         refuse("is only for a table or dataset, not for two text files", columns=columns)
+        from mtkit.corpus.tables import has_both_sides
+
+        if has_both_sides(source) and has_both_sides(target):
+            raise UserError(
+                f"{source} and {target} are tables, which hold both sides; give one of them, or "
+                "both for several languages in one model with a tag each, such as --tags yor hau"
+            )
         return TextCorpus(source=source, target=target)
     from mtkit.corpus.files import refuse_name
     from mtkit.corpus.sheets import is_sheet

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from mtkit.corpus.columns import Columns, SampleRows, find_texts, has_header, is_column_name
@@ -83,7 +83,7 @@ def find_columns(path: str) -> Columns:
         say(f"{path}: reading {languages[0]} as source and {languages[1]} as target")
         return languages
     if suffix_of(path) == ".jsonl":
-        raise UserError(f"{path}: give the keys of source and target with --columns S T")
+        return _find_keys(path)
     with closing(open_rows(path)) as all_rows:
         rows = sample_cells(islice(all_rows, SAMPLE_ROWS))
     if not rows:
@@ -106,6 +106,37 @@ def find_columns(path: str) -> Columns:
         else:
             say(f"{path}: reading columns {source} and {target}, numbered from 0")
     return source, target
+
+
+def has_both_sides(path: str) -> bool:
+    """Return whether a file is a .csv, .tsv or .jsonl with several texts in a row."""
+    suffix = suffix_of(path)
+    if suffix not in (".tsv", ".csv", ".jsonl") or not Path(path).is_file():
+        return False
+    if suffix == ".jsonl":
+        return True
+    with closing(open_rows(path)) as rows:
+        return len(find_texts(sample_cells(islice(rows, SAMPLE_ROWS)))) > 1
+
+
+def _find_keys(path: str) -> tuple[str, str]:
+    """Return the only two keys of a .jsonl with texts; raise UserError if it has others."""
+    record = _first_record(path)
+    keys = list(_column_names(record))
+    texts = [key for key in keys if _holds_text(record, key)]
+    if len(texts) == 2:
+        source, target = texts
+        say(f"{path}: reading keys '{source}' and '{target}'")
+        return source, target
+    names = ", ".join(keys[:MAX_NAMED_COLUMNS]) or "none"
+    raise UserError(f"{path}: give the keys of source and target with --columns S T: {names}")
+
+
+def _holds_text(record: Any, key: str) -> bool:
+    try:
+        return bool(text_at(record, key, "").strip())
+    except UserError:  # a number, for example
+        return False
 
 
 def describe_columns(path: str) -> str:

@@ -91,7 +91,13 @@ def _render_settings(settings: Sequence[Setting]) -> Iterator[str]:
         if setting.value is not None:
             if setting.comment:
                 yield f"  # {setting.comment}"
-            yield f"  {setting.name}: {flow(setting.value)}"
+            value = setting.value
+            is_list_of_sections = isinstance(value, list) and isinstance(value[0], Mapping)
+            if is_list_of_sections:
+                yield f"  {setting.name}:"
+                yield from (f"    - {flow(section)}" for section in value)
+            else:
+                yield f"  {setting.name}: {flow(value)}"
 
 
 def _tokenizer_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:

@@ -60,7 +60,7 @@ MINUTES_TO_TRY = (
 def describe_expectation(facts: CorpusFacts, plan: Plan, minutes: float) -> Iterator[str]:
     """Say what to expect of the plan, in which time more, and why it does not use all the time."""
     expected = expected_level(facts, plan)
-    text = f"expect: {plan.epochs:,.1f} epochs of {plural(facts.pairs, 'pair')}: {expected.text}"
+    text = f"expect: {describe_level(facts, plan)}"
     higher = _next_level(facts, plan, minutes)
     if higher is not None:
         least_minutes, next_level = higher
@@ -76,6 +76,12 @@ def describe_expectation(facts: CorpusFacts, plan: Plan, minutes: float) -> Iter
             f"{minutes:g} minutes are more than the run can use: after {plan.epochs:,.0f} epochs, "
             "the model would learn so few pairs by heart"
         )
+
+
+def describe_level(facts: CorpusFacts, plan: Plan) -> str:
+    """Return how much training the plan gives, and what a model of it can do."""
+    expected = expected_level(facts, plan)
+    return f"{plan.epochs:,.1f} epochs of {plural(facts.pairs, 'pair')}: {expected.text}"
 
 
 def expected_level(facts: CorpusFacts, plan: Plan) -> Expectation:

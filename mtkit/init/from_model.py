@@ -16,6 +16,7 @@ from mtkit.init.config_text import Sections, Setting, batching_settings, setting
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.given import Fit, GivenModel, check_letters, check_suitability
 from mtkit.init.presets import BEAM_COST, GREEDY_COST, LOSS_COST, MAX_SUBWORDS, OTHER_SECONDS
+from mtkit.init.survey import WrittenCorpus
 from mtkit.init.trial import Measurement, measure_training
 from mtkit.models.weights import build_without_weights
 from mtkit.report import plural, say
@@ -141,7 +142,9 @@ class AdaptedModel:
             Setting("average", 1),
         ]
 
-    def forecast(self, facts: CorpusFacts, minutes: float) -> Iterator[str]:
+    def forecast(
+        self, facts: CorpusFacts, written: Sequence[WrittenCorpus], minutes: float
+    ) -> Iterator[str]:
         """Say how long a run will take, and what to expect from it."""
         plan = self.plan
         yield (

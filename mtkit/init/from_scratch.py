@@ -8,9 +8,10 @@ from typing import Any
 
 from mtkit.corpus.read import Pair
 from mtkit.init.config_text import Sections, choose_settings
-from mtkit.init.expectation import describe_expectation
+from mtkit.init.expectation import describe_expectation, describe_level
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.presets import NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
+from mtkit.init.survey import WrittenCorpus, balance
 from mtkit.init.trial import run_trial
 from mtkit.machine import count_cores
 from mtkit.models.device import pick_device
@@ -34,7 +35,9 @@ class NewModel:
         """Return all sections except `data`; their comments name the counts of `facts`."""
         return choose_settings(facts, self.plan)
 
-    def forecast(self, facts: CorpusFacts, minutes: float) -> Iterator[str]:
+    def forecast(
+        self, facts: CorpusFacts, written: Sequence[WrittenCorpus], minutes: float
+    ) -> Iterator[str]:
         """Say how long a run will take, and what to expect from it."""
         plan = self.plan
         total = plan.seconds / 60
@@ -43,7 +46,13 @@ class NewModel:
         yield f"forecast: {total:.1f} minutes, {training:.1f} to train {length}"
         if total > 1.15 * minutes:
             yield f"the time is too short: the shortest run takes {total:.1f} minutes"
-        yield from describe_expectation(facts, plan, minutes)
+        if len(written) == 1:
+            yield from describe_expectation(facts, plan, minutes)
+            return
+        weights = balance([each.facts.pairs for each in written])
+        for each, weight in zip(written, weights, strict=True):
+            expected = describe_level(each.facts, replace(plan, epochs=weight * plan.epochs))
+            yield f"expect of {each.tag}, without what it learns from the others: {expected}"
 
 
 def propose_new_model(

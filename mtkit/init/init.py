@@ -9,9 +9,9 @@ import os
 import shlex
 import shutil
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -23,33 +23,47 @@ from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, unused_run
 from mtkit.config.corpora import Corpus, TextCorpus
-from mtkit.config.language_codes import language_name
+from mtkit.config.language_codes import language_name, standard_language
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.findings import Finding
 from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.readable import check_readable
-from mtkit.corpus.rules import PairFilter, held_out_sources
+from mtkit.corpus.rules import held_out_sources
 from mtkit.corpus.statistics import Languages, hash_of
+from mtkit.corpus.tag_words import TagWords
 from mtkit.decoding.output import check_output, is_stream, open_output
 from mtkit.errors import UserError
 from mtkit.init.config_text import Sections, Setting, render
-from mtkit.init.facts import CorpusFacts, describe_corpus
+from mtkit.init.facts import CorpusFacts
 from mtkit.init.from_model import propose_adaptation
 from mtkit.init.from_scratch import propose_new_model
 from mtkit.init.given import GivenModel, open_given_model
-from mtkit.init.partition import Partition
+from mtkit.init.partition import MAX_HELD_OUT
+from mtkit.init.survey import (
+    TEMPERATURE,
+    SurveyedCorpus,
+    WrittenCorpus,
+    balance,
+    join_facts,
+    languages_of,
+    survey,
+    with_counted_pairs,
+)
 from mtkit.report import data_lines, plural, printable, say, table, verbosity, warn, wrap
 from mtkit.scoring.overlap import find_overlap
 
 MIN_PART_PAIRS = {"train": 50, "valid": 5, "test": 5}
 """Fewest distinct pairs of each part."""
+_TRAINED_ON = "= trained on"
+"""The last row of the table of pairs."""
 
 
 @dataclass(frozen=True)
 class InitOptions:
     """What the user asks for."""
 
-    corpus: Corpus
+    corpora: Sequence[Corpus]
+    """One corpus; or several with a target tag each, for several languages in one model."""
     minutes: float
     output: Path
     command: str
@@ -89,7 +103,7 @@ class Proposal(Protocol):
 
     @property
     def replayed(self) -> Sequence[dict[str, Any]]:
-        """Old corpora to train on beside the new one, as settings with weights."""
+        """Old corpora to train on beside the new ones, as settings with weights."""
 
     def __str__(self) -> str:
         """Return which model is trained, in words."""
@@ -97,7 +111,9 @@ class Proposal(Protocol):
     def settings(self, facts: CorpusFacts) -> Sections:
         """Return all sections except `data`; their comments name the counts of `facts`."""
 
-    def forecast(self, facts: CorpusFacts, minutes: float) -> Iterator[str]:
+    def forecast(
+        self, facts: CorpusFacts, written: Sequence[WrittenCorpus], minutes: float
+    ) -> Iterator[str]:
         """Say how long a run will take, and what to expect from it."""
 
 
@@ -112,45 +128,46 @@ def init(options: InitOptions) -> None:
     given = None
     if options.given is not None:
         given = open_given_model(options.given, options.keep)
-    report = check_corpus(options.corpus, options.languages)
-    _check_report(report, options.corpus)
-    languages = _choose_languages(options, report)
-    counts = _check_existing(options, languages)
-    partition = Partition(
-        pairs=report.distinct_pairs,
-        parts=frozenset({"valid", "test"} - options.existing.keys()),
-        held_out=held_out_sources(options.existing.values()),
-        pair_filter=PairFilter(report.drop, report.statistics),
-    )
-    facts, sample = describe_corpus(report, partition, languages, counts)
-    _check_counts(options, facts)
+    reports: list[CorpusReport] = []
+    for corpus in options.corpora:
+        report = check_corpus(corpus, _declared_languages(options, corpus))
+        _check_report(report, corpus)
+        reports.append(report)
+    counts = _check_existing(options, languages_of(reports[0]))
+    held_out = held_out_sources(options.existing.values())
+    surveyed = survey(options.corpora, reports, held_out, counts)
+    for each in surveyed:
+        _check_counts(options, each)
+    facts, sample = join_facts(surveyed)
     facts, proposal = _propose(options, given, facts, sample)
-    sides = _name_sides(languages)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
         _keep_old(options.output) as old_config,
         open_output(options.output) as (config, _),
         create(options.folder, "corpus", {"pairs": facts.pairs}, {}, counts) as draft,
     ):
-        written, repeated = _write_pairs(partition, options.corpus, draft, sides)
-        counts |= written
-        if proposal.old_text:
-            _write_side_by_side(proposal.old_text, draft, "keep", sides)
-        facts = facts.counted(distinct_pairs=counts["train"] - repeated)
+        tag_words = TagWords(list(options.corpora))
+        written = [_write_pairs(each, draft, tag_words) for each in surveyed]
+        for corpus_files in written:
+            counts += corpus_files.counts
+        _write_old_text(proposal.old_text, draft)
+        facts = with_counted_pairs(facts, written)
         sections = {
-            "data": _data_settings(options, sides, counts, languages[1], proposal),
+            "data": _data_settings(options, written, counts, proposal),
             **proposal.settings(facts),
         }
         config.write(render(printable(options.command), options.run_folder, sections).encode())
     if old_config is not None:
         say(f"init: the old config is now {old_config}")
+    for message in tag_words.messages():
+        say(message)
     is_quiet, _ = verbosity()
     if is_quiet:
         return
-    summary = _summary(options, languages, facts, proposal)
-    for line in chain(_describe_overlap(options, sides), summary):
+    overlap = _describe_overlap(options, surveyed[0])
+    for line in chain(overlap, _summary(options, written, facts, proposal)):
         data_lines(wrap(line))
-    data_lines(["", *_tabulate_pairs(options, report, counts, repeated, facts)])
+    data_lines(["", *_tabulate_pairs(options, written)])
     is_default = options.output == Path("mtkit.yaml")
     config_option = [] if is_default else ["-c", str(options.output)]
     data_lines(["", *wrap(f"next: {shlex.join(['mtkit', 'run', *config_option])}")])
@@ -192,13 +209,14 @@ def _keep_old(config: Path) -> Iterator[Path | None]:
         raise
 
 
-def _choose_languages(options: InitOptions, report: CorpusReport) -> Languages:
-    """Return the declared languages, and where none is declared, the identified one."""
-    source, target = options.languages
-    return (
-        source or report.statistics[0].source.language,
-        target or report.statistics[0].target.language,
-    )
+def _declared_languages(options: InitOptions, corpus: Corpus) -> Languages:
+    """Return the declared languages of a corpus; a target tag may be the code of a language."""
+    if corpus.target_tag is None:
+        return options.languages
+    source, _ = options.languages
+    with suppress(ValueError):
+        return source, standard_language(corpus.target_tag)
+    return source, None
 
 
 def _check_existing(options: InitOptions, languages: Languages) -> Counter[str]:
@@ -239,7 +257,7 @@ def _find_problem(path: Path, options: InitOptions) -> str | None:
     """Return why `path` cannot be written; None if it can."""
     if is_stream(options.output):
         return "is no file, but `mtkit init` writes a config and a folder next to it"
-    corpora = [options.corpus, *options.existing.values()]
+    corpora = [*options.corpora, *options.existing.values()]
     inputs = [Path(os.path.realpath(file)) for corpus in corpora for file in paths_of(corpus)]
     folders_of_inputs = {folder for file in inputs for folder in file.parents}
     if options.output.is_dir() or any(parent.is_file() for parent in path.parents):
@@ -275,63 +293,72 @@ def _describe(finding: Finding) -> str:
     return f"{finding.count:,} of {finding.checked:,} pairs: {finding.meaning}"
 
 
-def _check_counts(options: InitOptions, facts: CorpusFacts) -> None:
+def _check_counts(options: InitOptions, surveyed: SurveyedCorpus) -> None:
+    facts = surveyed.facts
     counts = {"train": facts.pairs, "valid": facts.valid, "test": facts.test}
     for part, pairs in counts.items():
         needed = MIN_PART_PAIRS[part]
         if pairs < needed:
-            path = next(paths_of(options.existing.get(part, options.corpus)))
+            path = next(paths_of(options.existing.get(part, surveyed.corpus)))
+            other = ", or give other files with --valid and --test" if surveyed.tag is None else ""
             raise UserError(
-                f"{path}: '{part}' needs at least {needed} distinct pairs, not {pairs:,}; "
-                "add pairs, or give other files with --valid and --test"
+                f"{path}: '{part}' needs at least {needed} distinct pairs, not {pairs:,}; add "
+                f"pairs{other}"
             )
 
 
-def _write_pairs(
-    partition: Partition, corpus: Corpus, folder: Path, sides: tuple[str, str]
-) -> tuple[Counter[str], int]:
-    """Write the source and target file of each part.
-
-    Return the number of pairs of each part, and how many of the training pairs are repetitions.
-    """
+def _write_pairs(surveyed: SurveyedCorpus, folder: Path, tag_words: TagWords) -> WrittenCorpus:
+    """Write the source and target file of each part, and count the pairs."""
+    partition = surveyed.partition
     counts: Counter[str] = Counter()
     hashes = array("Q")  # 8 bytes per pair
     with ExitStack() as stack:
         files = {}
         for part in ("train", *partition.parts):
-            for side in sides:
-                file = (folder / f"{part}.{side}").open("w", encoding="utf-8", newline="\n")
-                files[part, side] = stack.enter_context(file)
-        source, target = sides
-        for part, pair in partition.divide(read_pairs(corpus)):
+            for name in _name_files(surveyed, part):
+                file = (folder / name).open("w", encoding="utf-8", newline="\n")
+                files[name] = stack.enter_context(file)
+        pairs = tag_words.watch(read_pairs(surveyed.corpus))
+        for part, pair in partition.divide(pairs):
             counts[part] += 1
             if part == "train":
                 hashes.append(hash_of(pair))
-            files[part, source].write(f"{pair.source}\n")
-            files[part, target].write(f"{pair.target}\n")
+            source, target = _name_files(surveyed, part)
+            files[source].write(f"{pair.source}\n")
+            files[target].write(f"{pair.target}\n")
     distinct = len(np.unique(np.frombuffer(hashes, np.uint64))) if hashes else 0
-    return counts, len(hashes) - distinct
+    return WrittenCorpus(surveyed, counts, repeated=len(hashes) - distinct)
 
 
-def _write_side_by_side(
-    pairs: Iterable[Pair], folder: Path, part: str, sides: tuple[str, str]
-) -> None:
-    """Write the source and target file of a part."""
-    source, target = sides
-    with (
-        (folder / f"{part}.{source}").open("w", encoding="utf-8", newline="\n") as sources,
-        (folder / f"{part}.{target}").open("w", encoding="utf-8", newline="\n") as targets,
-    ):
-        for pair in pairs:
-            sources.write(f"{pair.source}\n")
-            targets.write(f"{pair.target}\n")
+def _name_files(surveyed: SurveyedCorpus, part: str) -> tuple[str, str]:
+    """Return the names of the source and target file of a part: train.en, or train.yor.en."""
+    source, target = _name_sides(surveyed.languages)
+    name = part if surveyed.tag is None else f"{part}.{surveyed.tag}"
+    return f"{name}.{source}", f"{name}.{target}"
+
+
+def _write_old_text(pairs: Iterable[Pair], folder: Path) -> None:
+    """Write the text that an adapted model must keep, to two files for each target tag."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    for pair in pairs:
+        source, target = _name_old_text(pair.target_tag)
+        lines[source].append(pair.source)
+        lines[target].append(pair.target)
+    for name, texts in lines.items():
+        with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{text}\n" for text in texts)
+
+
+def _name_old_text(tag: str | None) -> tuple[str, str]:
+    """Return the names of the source and target file of old text."""
+    name = "keep" if tag is None else f"keep.{tag}"
+    return f"{name}.source", f"{name}.target"
 
 
 def _data_settings(
     options: InitOptions,
-    sides: tuple[str, str],
+    written: Sequence[WrittenCorpus],
     counts: Mapping[str, int],
-    target_language: str | None,
     proposal: Proposal,
 ) -> list[Setting]:
     """Return the section `data`."""
@@ -340,87 +367,145 @@ def _data_settings(
         "valid": "to measure quality during training",
         "test": "to measure the final model: use them once, at the end",
     }
+    is_tagged = written[0].tag is not None
+    if is_tagged:
+        comments["train"] += (
+            f"; the weights balance the languages: an epoch has pairs of each in proportion to "
+            f"pairs^(1/{TEMPERATURE:g}) (Arivazhagan et al. 2019)"
+        )
     settings = []
     for part, comment in comments.items():
+        value: Any
         if part in options.existing:
-            corpus: dict[str, Any] = options.existing[part].model_dump(exclude_defaults=True)
+            value = options.existing[part].model_dump(exclude_defaults=True)
+        elif is_tagged:
+            value = _tagged_corpora(options, written, part)
         else:
-            source_file, target_file = (f"{options.folder / part}.{side}" for side in sides)
-            corpus = {"source": source_file, "target": target_file}
-        comment = f"{counts[part]:,} pairs {comment}"
-        replayed = proposal.replayed if part == "train" else ()
-        if replayed:
-            comment += "; then old pairs, of which an epoch repeats as many as the weight says"
-        settings.append(Setting(part, [corpus, *replayed] if replayed else corpus, comment))
+            value = _files_setting(options, written[0].surveyed, part)
+        if part == "train" and proposal.replayed:
+            value = [*(value if is_tagged else [value]), *proposal.replayed]
+            comment += "; then old pairs, of which an epoch has as many as the weight says"
+        settings.append(Setting(part, value, f"{counts[part]:,} pairs {comment}"))
     if proposal.old_text:
-        source_file, target_file = (f"{options.folder / 'keep'}.{side}" for side in sides)
         comment = f"{len(proposal.old_text):,} pairs that must not be translated worse"
-        corpus = {"source": source_file, "target": target_file}
-        settings.append(Setting("keep", corpus, comment))
+        settings.append(Setting("keep", _old_text_setting(options, proposal.old_text), comment))
+    targets = {each.surveyed.languages[1] for each in written}
+    target_language = targets.pop() if len(targets) == 1 else None
     comment = "language of the target; it decides how BLEU divides text into words"
     return [*settings, Setting("target_language", target_language, comment)]
 
 
-def _describe_overlap(options: InitOptions, sides: tuple[str, str]) -> Iterator[str]:
+def _old_text_setting(options: InitOptions, pairs: Iterable[Pair]) -> Any:
+    """Return the files of the old text: a corpus, or one for each target tag."""
+    corpora: list[dict[str, Any]] = []
+    for tag in dict.fromkeys(pair.target_tag for pair in pairs):
+        source, target = (str(options.folder / name) for name in _name_old_text(tag))
+        corpus: dict[str, Any] = {"source": source, "target": target}
+        corpora.append(corpus if tag is None else corpus | {"target_tag": tag})
+    return corpora[0] if len(corpora) == 1 else corpora
+
+
+def _files_setting(options: InitOptions, surveyed: SurveyedCorpus, part: str) -> dict[str, Any]:
+    source, target = (str(options.folder / name) for name in _name_files(surveyed, part))
+    return {"source": source, "target": target}
+
+
+def _tagged_corpora(
+    options: InitOptions, written: Sequence[WrittenCorpus], part: str
+) -> list[dict[str, Any]]:
+    """Return the corpora of a part with their target tags; for training, also with weights."""
+    weights = balance([each.facts.pairs for each in written])
+    corpora: list[dict[str, Any]] = []
+    for each, weight in zip(written, weights, strict=True):
+        corpus = _files_setting(options, each.surveyed, part)
+        if part == "train":
+            corpus["weight"] = float(f"{weight:.3g}")
+        corpora.append(corpus | {"target_tag": each.tag})
+    return corpora
+
+
+def _describe_overlap(options: InitOptions, surveyed: SurveyedCorpus) -> Iterator[str]:
     """Say how much of the user's test set occurs in the training files."""
     test = options.existing.get("test")
     if test is not None:
-        source, target = (str(options.folder / f"train.{side}") for side in sides)
-        training = read_pairs(TextCorpus(source=source, target=target))
+        training = read_pairs(TextCorpus(**_files_setting(options, surveyed, "train")))
         overlap = find_overlap(list(read_pairs(test)), training)
         yield f"{overlap}, which has no pair with a test source"
 
 
 def _summary(
-    options: InitOptions, languages: Languages, facts: CorpusFacts, proposal: Proposal
+    options: InitOptions, written: Sequence[WrittenCorpus], facts: CorpusFacts, proposal: Proposal
 ) -> Iterator[str]:
     """Say what was written, how long a run will take, and what to expect from it."""
     yield f"wrote {options.output}: {proposal}"
     is_renamed = options.run is None and options.run_folder != str(options.default_run)
     if is_renamed:
         yield f"run directory: {options.run_folder}, because {options.default_run} holds a run"
+    for each in written:
+        yield _describe_languages(options, each.surveyed)
+    yield from proposal.forecast(facts, written, options.minutes)
+
+
+def _describe_languages(options: InitOptions, surveyed: SurveyedCorpus) -> str:
+    """Name the languages of a corpus, and say how they are known."""
+    languages = surveyed.languages
     tags = " to ".join(tag or "unknown" for tag in languages)
     names = " to ".join(language_name(tag) if tag else "unknown" for tag in languages)
+    if surveyed.tag is not None:
+        return f"{surveyed.tag}: {tags} ({names})"
     is_declared = options.languages[1] is not None
     how = "" if is_declared else ", identified in the text; if this is wrong, use --languages"
-    yield f"languages: {tags} ({names}){how}"
-    yield from proposal.forecast(facts, options.minutes)
+    return f"languages: {tags} ({names}){how}"
 
 
-def _tabulate_pairs(
-    options: InitOptions,
-    report: CorpusReport,
-    counts: Mapping[str, int],
-    repeated: int,
-    facts: CorpusFacts,
-) -> Iterator[str]:
-    """Yield a table of all pairs: those that were read, and what became of them."""
+def _tabulate_pairs(options: InitOptions, written: Sequence[WrittenCorpus]) -> Iterator[str]:
+    """Yield a table of all pairs: those that were read, and what became of them.
+
+    Several corpora have a column each.
+    """
+    is_about = any(each.facts.broken_rules for each in written)
+    columns = [_count_pairs(options, each) for each in written]
+    labels = list(dict.fromkeys(label for column in columns for label in column))
+    labels.append(labels.pop(labels.index(_TRAINED_ON)))
+    rows: list[list[str]] = []
+    if written[0].tag is not None:
+        rows.append(["", *(str(each.tag) for each in written)])
+    for label in labels:
+        counts = [column.get(label, 0) for column in columns]
+        if any(counts) or label == _TRAINED_ON:
+            about = ", about" if is_about and label == _TRAINED_ON else ""
+            rows.append([f"{label}{about}", *(f"{count:,}" for count in counts)])
+    yield from table(rows)
+    total = sum(each.counts["train"] for each in written)
+    files = f"{options.folder}/train.*"
+    yield from wrap(f"{files}: {plural(total, 'pair')}, with those dropped in training")
+    if is_about:
+        yield "`mtkit check` shows examples of the rules"
+
+
+def _count_pairs(options: InitOptions, written: WrittenCorpus) -> dict[str, int]:
+    """Return how many pairs of a corpus were read, and what became of them, by labels."""
+    report, counts, facts = written.surveyed.report, written.counts, written.facts
     blank = report.blank.count
-    held_out = {
-        "validation": 0 if "valid" in options.existing else counts["valid"],
-        "testing": 0 if "test" in options.existing else counts["test"],
-    }
     # What Partition wrote to no file is the rest.
-    in_no_file = report.pairs - blank - sum(held_out.values()) - counts["train"]
+    in_no_file = report.pairs - blank - counts.total()
     reasons: list[str] = []
     if options.existing:
         reasons.append("source in a given set")
-    if len(options.existing) < len(held_out):
+    if written.tag is not None:
+        reasons.append("held out, but repeated, faulty or in use for another tag")
+    elif len(options.existing) < len(MAX_HELD_OUT):
         reasons.append("held out, but repeated, faulty or trained on")
-    rows = [("- blank on a side", blank)]
-    rows += [(f"- held out for {purpose}", count) for purpose, count in held_out.items()]
-    rows.append((f"- left out ({'; '.join(reasons)})", in_no_file))
-    rows.append(("- repeated, so dropped in training", repeated))
-    about = ", about" if facts.broken_rules else ""  # the rules are estimates from a sample
-    rows += [
-        (f"- dropped in training by the rule {rule}{about}", count)
-        for rule, count in facts.broken_rules.items()
-    ]
-    shown = [(label, f"{count:,}") for label, count in rows if count]
-    yield from table(
-        [("pairs read", f"{report.pairs:,}"), *shown, (f"= trained on{about}", f"{facts.pairs:,}")]
-    )
-    files = f"{options.folder}/train.*"
-    yield from wrap(f"{files}: {plural(counts['train'], 'pair')}, with those dropped in training")
-    if facts.broken_rules:
-        yield "`mtkit check` shows examples of the rules"
+    rows = {
+        "pairs read": report.pairs,
+        "- blank on a side": blank,
+        "- held out for validation": counts["valid"],
+        "- held out for testing": counts["test"],
+        f"- left out ({'; '.join(reasons)})": in_no_file,
+        "- repeated, so dropped in training": written.repeated,
+    }
+    for rule, count in facts.broken_rules.items():
+        # An estimate from a sample.
+        rows[f"- dropped in training by the rule {rule}, about"] = count
+    rows[_TRAINED_ON] = facts.pairs
+    return rows

@@ -64,6 +64,10 @@ class Partition:
             return "valid"
         return "train"
 
+    def holds_out(self, key: int) -> bool:
+        """Return whether sources with this key are held out of training."""
+        return self.part_of(key) != "train"
+
     def divide(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, Pair]]:
         """Yield pairs with their part: first the training pairs in order, then the held-out pairs.
 
@@ -79,7 +83,7 @@ class Partition:
                 continue
             source = key_of(pair.source)
             target = key_of(pair.target)
-            if self.part_of(source) == "train":
+            if not self.holds_out(source):
                 trained_targets.append(target)
                 yield "train", pair
             else:

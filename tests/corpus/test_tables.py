@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -200,9 +201,25 @@ def test_a_table_of_two_columns_needs_no_options(capsys: pytest.CaptureFixture[s
     assert call("check", path) == 0
     assert "train: 120 pairs" in capsys.readouterr().out
     assert call("check", path, "--columns", "1", "0") == 0
-    Path("t.jsonl").write_text('{"en": "a", "de": "b"}\n')
+
+
+def test_a_jsonl_with_two_texts_needs_no_options(capsys: pytest.CaptureFixture[str]) -> None:
+    records = [{"id": n, "en": f"The {n}th of all dogs.", "de": f"Hund {n}."} for n in range(120)]
+    Path("t.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    assert call("check", "t.jsonl") == 0
+    assert "reading keys 'en' and 'de'" in capsys.readouterr().err
+    Path("t.jsonl").write_text('{"en": "a", "de": "b", "fr": "c"}\n')
     assert call("check", "t.jsonl") == 2
-    assert "--columns" in capsys.readouterr().err
+    assert "--columns S T: en, de, fr" in capsys.readouterr().err
+    assert call("check", "t.jsonl", "--columns", "en", "fr") == 2  # it has few pairs
+    assert "few pairs" in capsys.readouterr().err
+
+
+def test_two_tables_are_no_source_and_target(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [export([(f"The {n}th.", f"{word} {n}.") for n in range(120)]) for word in ("a", "b")]
+    for command in ("check", "init"):
+        assert call(command, *paths) == 2
+        assert "are tables, which hold both sides" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])

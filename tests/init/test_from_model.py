@@ -121,7 +121,7 @@ def test_the_config_has_the_settings_of_the_given_model_and_keeps_its_validation
     assert 0.8 < old.weight <= 1.0  # as many old pairs as new ones
     assert new.weight == 1.0
     valid = (corpus / "given/batches/valid.source.txt").read_text("utf-8")
-    assert Path("mtkit-data/keep.en").read_text("utf-8") == valid
+    assert Path("mtkit-data/keep.source").read_text("utf-8") == valid
     out = capsys.readouterr().out
     assert re.search(r"given model: 0\.\d\d nats per subword on the new text, \d", out)
     assert "may lose 0.5 chrF" in out
@@ -130,7 +130,7 @@ def test_the_config_has_the_settings_of_the_given_model_and_keeps_its_validation
 def test_named_old_text_is_kept_instead(corpus: Path) -> None:
     assert init("given", "--keep", "new.src", "new.tgt") == 0
     lines = Path("new.src").read_text("utf-8")
-    assert Path("mtkit-data/keep.en").read_text("utf-8") == lines
+    assert Path("mtkit-data/keep.source").read_text("utf-8") == lines
 
 
 def test_a_model_without_its_run_has_no_old_text_and_this_is_said(
@@ -195,6 +195,6 @@ def test_two_commands_adapt_a_model(corpus: Path, capsys: Capture) -> None:
     assert init(*arguments) == 0
     kept, *parts = [
         Path(name).read_text("utf-8").count("\n")
-        for name in ("again-data/keep.en", "mtkit-data/valid.en", "mtkit-data/keep.en")
+        for name in ("again-data/keep.source", "mtkit-data/valid.en", "mtkit-data/keep.source")
     ]
     assert kept == sum(parts)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mtkit.init.init
+import mtkit.init.from_scratch
 from commands import call
 from mtkit.config.corpora import listed
 from mtkit.config.yaml import load_config
@@ -47,7 +47,7 @@ def test_a_temperature_of_1_balances_nothing(pairs: list[int]) -> None:
 def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, str]]]:
     """Write pairs of the demo as two tables and as texts; the smaller one shares its sources."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(mtkit.init.init, "run_trial", fixed_trial)
+    monkeypatch.setattr(mtkit.init.from_scratch, "run_trial", fixed_trial)
     sides = (list(islice(read_lines(f"demo:train.{side}"), 900)) for side in ("en", "ko"))
     pairs = list(zip(*sides, strict=True))
     spoken = [(source, f"{target} {target}") for source, target in pairs[:200]]
