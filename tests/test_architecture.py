@@ -34,6 +34,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("training",),
     ("study",),
     ("init", "info", "guide"),
+    ("evaluation",),
     ("pipeline",),
     ("cli",),
     ("", "__main__"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import mtkit
+import mtkit.evaluation
 import mtkit.pipeline
 from commands import call
 from mtkit.artifacts.runs import SETTINGS_HEADER
@@ -105,7 +106,7 @@ def test_a_test_set_that_takes_too_long_is_scored_in_part_and_the_rest_can_be_sc
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("mtkit.pipeline.max_test_seconds", lambda seconds: 0.0)
+    monkeypatch.setattr("mtkit.evaluation.max_test_seconds", lambda seconds: 0.0)
     config = fresh("transformer", training={"steps": 2})
     assert isinstance(config.data.test, TextCorpus)
     for side in ("source", "target"):
@@ -118,7 +119,7 @@ def test_a_test_set_that_takes_too_long_is_scored_in_part_and_the_rest_can_be_sc
     assert call("run") == 0
     all_lines = Path("long.source").read_text("utf-8").splitlines()
     scored = Path("run/test/source.txt").read_text("utf-8").splitlines()
-    assert mtkit.pipeline.MIN_TEST_LINES <= len(scored) < len(all_lines)
+    assert mtkit.evaluation.MIN_TEST_LINES <= len(scored) < len(all_lines)
     quarter = len(all_lines) // 4
     for start in range(0, len(all_lines), quarter):
         assert {*scored} & {*all_lines[start : start + quarter]}

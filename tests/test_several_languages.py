@@ -120,7 +120,7 @@ def test_scores_are_printed_for_each_tag_and_in_total(trained: Config, capsys: C
 def test_commands_that_score_all_lines_have_a_file_for_each_tag(
     trained: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr("mtkit.pipeline.max_test_seconds", lambda training_seconds: 0.0)
+    monkeypatch.setattr("mtkit.evaluation.max_test_seconds", lambda training_seconds: 0.0)
     shutil.copytree(trained.run, tmp_path / "run")
     shutil.rmtree(tmp_path / "run/test")
     run_and_print(trained.model_copy(update={"run": str(tmp_path / "run")}))

@@ -1,0 +1,158 @@
+"""RUN/test: the test set of a run, translated and scored; of an adapted model, with both models."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.recipe import scores_recipe
+from mtkit.artifacts.runs import find_origin
+from mtkit.artifacts.stage import Draft, Stage
+from mtkit.config.corpora import Corpus
+from mtkit.config.settings import Config
+from mtkit.corpus.read import Pair, hash_corpora, read_pairs
+from mtkit.decoding.api import load
+from mtkit.decoding.limits import limit_lengths, max_test_seconds
+from mtkit.decoding.text.line import Line
+from mtkit.errors import UserError
+from mtkit.progress import progress
+from mtkit.scoring.adaptation import BeforeAndAfter
+from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE
+from mtkit.scoring.memory import group_by_tag
+from mtkit.scoring.quality import QualityReport, score_test_set
+from mtkit.scoring.verdict import describe_baseline, describe_verdict
+
+TEST_PORTIONS = 32
+"""The test set is translated in so many portions, of which each is spread over the set."""
+MIN_TEST_LINES = 30
+"""Fewest lines of a test set that are translated, however long they take."""
+GIVEN_FILE = "given.txt"
+"""File of RUN/test: the translations of the given model, if the model was adapted."""
+ALL_SOURCES, ALL_REFERENCES = "all.source.txt", "all.reference.txt"
+"""Files of RUN/test: all lines, if only a part of the test set was translated."""
+
+
+def evaluate(config: Config, model: Artifact) -> Artifact | None:
+    """Translate and score the test set, in RUN/test. Without a test set, return None."""
+    corpora = config.data.test
+    if corpora is None:
+        return None
+    inputs = {"model": model.identity} | hash_corpora(corpora, "data.test")
+    stage = Stage("test", Path(config.run) / "test", scores_recipe(config), inputs)
+    return stage.ensure(config, lambda draft: _translate_and_score(draft, config, corpora, model))
+
+
+def _translate_and_score(
+    draft: Draft, config: Config, corpora: Corpus | list[Corpus], model: Artifact
+) -> None:
+    """Fill RUN/test: the lines of the test set, their translations, and the report on them."""
+    pairs = list(read_pairs(corpora))
+    hypotheses = _translate(pairs, config, model)
+    scored = [pairs[row] for row in sorted(hypotheses)]
+    texts = [hypotheses[row] for row in sorted(hypotheses)]
+    _write_lines(draft.folder / SOURCE_FILE, [pair.source for pair in scored])
+    _write_lines(draft.folder / REFERENCE_FILE, [pair.target for pair in scored])
+    _write_lines(draft.folder / HYPOTHESES_FILE, texts)
+    if len(scored) < len(pairs):
+        for tag, rows in group_by_tag(pairs).items():
+            sources = [pairs[row].source for row in rows]
+            references = [pairs[row].target for row in rows]
+            _write_lines(draft.folder / name_of_tag_file(tag, ALL_SOURCES), sources)
+            _write_lines(draft.folder / name_of_tag_file(tag, ALL_REFERENCES), references)
+    report = score_test_set(config, scored, texts)
+    draft.report.update(report.record())
+    if "adaptation" in model.report:
+        given = _translate_with_given_model(scored, config)
+        _write_lines(draft.folder / GIVEN_FILE, given)
+        references = [pair.target for pair in scored]
+        change = BeforeAndAfter.of(given, texts, references, config.data.target_language)
+        draft.report["adaptation"] = change.record()
+    draft.report.update(
+        {
+            "lines": len(scored),
+            "all_lines": len(pairs),
+            "verdict": describe_verdict(report),
+            "baseline": describe_baseline(report),
+        }
+    )
+
+
+def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[int, str]:
+    """Translate the test set, or as many lines as there is time for; return them by row.
+
+    A part of the lines is spread over the set.
+    """
+    translator = load(model.path, config.training.device)
+    sources = [pair.source for pair in pairs]
+    references = [pair.target for pair in pairs]
+    lines = [Line(pair.source, tag=pair.target_tag) for pair in pairs]
+    groups = limit_lengths(sources, references, translator.tokenizer, translator.request)
+    max_seconds = max_test_seconds(float(model.report["training_seconds"]))
+    hypotheses: dict[int, str] = {}
+    with closing(translator), progress("translating the test set", len(pairs), "lines") as shown:
+        translator.submit(lines[:1]).result()  # the first call prepares the engine
+        started = time.monotonic()
+        done = 0
+        size = min(TEST_PORTIONS, math.ceil(TEST_PORTIONS * MIN_TEST_LINES / len(pairs)))
+        while size > 0:
+            portions = _spread_portions(done, done + size)
+            for group in groups:
+                rows = [row for row in group.rows if row % TEST_PORTIONS in portions]
+                chosen = [lines[row] for row in rows]
+                found = chain.from_iterable(translator.stream(chosen, group.request))
+                for row, translation in zip(rows, found, strict=True):
+                    hypotheses[row] = translation.text
+                    shown.advance()
+            done += size
+            seconds = time.monotonic() - started
+            portions_per_second = done / max(seconds, 1e-6)
+            affordable = int((max_seconds - seconds) * portions_per_second)
+            size = min(2 * size, TEST_PORTIONS - done, affordable)
+    return hypotheses
+
+
+def _translate_with_given_model(pairs: Sequence[Pair], config: Config) -> list[str]:
+    """Translate lines of the test set with the model of `training.init_from`."""
+    given = find_origin(config)
+    assert given is not None  # an adapted model has one
+    sources = [pair.source for pair in pairs]
+    references = [pair.target for pair in pairs]
+    with closing(load(given.path, config.training.device)) as translator:
+        request = replace(translator.request, settings=config.decoding)
+        groups = limit_lengths(sources, references, translator.tokenizer, request)
+        hypotheses = [""] * len(pairs)
+        for group in groups:
+            lines = [Line(pairs[row].source, tag=pairs[row].target_tag) for row in group.rows]
+            translations = translator.submit(lines, group.request).result()
+            for row, translation in zip(group.rows, translations, strict=True):
+                hypotheses[row] = translation.text
+    return hypotheses
+
+
+def _spread_portions(start: int, end: int) -> set[int]:
+    """Return the portions with these places in an order in which neighbours are far apart."""
+    # A step without common divisor leads to every portion once; 13 is near the golden section.
+    return {13 * place % TEST_PORTIONS for place in range(start, end)}
+
+
+def _write_lines(path: Path, lines: Sequence[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def open_report(test: Artifact) -> QualityReport:
+    """Return the report on a test set; UserError if it is damaged."""
+    try:
+        return QualityReport.from_record(test.report)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{test.path} is damaged ({error!r}); delete it") from None
+
+
+def name_of_tag_file(tag: str | None, name: str) -> str:
+    """Return the name of the file for the lines with a target tag: all.txt is all.yor.txt."""
+    return name if tag is None else name.replace(".", f".{tag}.", 1)
