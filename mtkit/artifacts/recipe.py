@@ -102,7 +102,13 @@ def _default(section: Section, name: str) -> Any:
 def tokenizer_recipe(config: Config) -> Recipe:
     """Return the settings that a tokenizer depends on, besides its corpus or original model."""
     if config.training.init_from is not None:
-        return Recipe({"training.init_from": "a model"})
+        sections: dict[str, Any] = {"training.init_from": "a model"}
+        settings = config.tokenizer
+        if settings.new_pieces:  # without them, the tokenizer is that of the model
+            sections["seed"] = config.seed
+            for name in ("new_pieces", "sample_lines", "split_digits"):
+                sections[f"tokenizer.{name}"] = getattr(settings, name)
+        return Recipe(sections)
     sections = {"training.init_from": None, "seed": config.seed, "tokenizer": config.tokenizer}
     return Recipe(sections)
 

@@ -66,7 +66,8 @@ def build_batches(config: Config) -> Artifact:
     check_all_readable(config.data, "train", "valid")
     run = Path(config.run)
     tokenizer = open_artifact(run / "tokenizer", "tokenizer", verify=True)
-    if config.training.init_from is None:  # otherwise it is the tokenizer of that model
+    # Without either, any tokenizer that equals that of the model will do.
+    if config.training.init_from is None or config.tokenizer.new_pieces:
         check_settings(tokenizer, tokenizer_recipe(config))
     inputs = {"tokenizer": tokenizer.identity}
     inputs |= hash_corpora(config.data.train, "data.train")

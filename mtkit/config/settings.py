@@ -103,6 +103,12 @@ class TokenizerSettings(Settings):
     split_digits: bool = Field(
         True, description="every digit is a subword, so that numbers are translated digit by digit"
     )
+    new_pieces: NonNegativeInt = Field(
+        0,
+        le=1_000_000,
+        description="most subwords that are learned from the training text and added to the "
+        "vocabulary of the model of training.init_from; unknown characters come first",
+    )
     sample_lines: PositiveInt = Field(2_000_000, description="most lines per side to train on")
 
     @model_validator(mode="after")
@@ -295,6 +301,11 @@ class Config(Settings):
                 raise ValueError("training.max_harm is for a given model; set training.init_from")
             if not self.training.validation_sentences:
                 raise ValueError("training.max_harm needs validation_sentences above 0")
+        if self.tokenizer.new_pieces and self.training.init_from is None:
+            raise ValueError(
+                "tokenizer.new_pieces adds to the vocabulary of a model; set training.init_from, "
+                "or choose tokenizer.vocab_size"
+            )
         self._check_target_tags()
         return self
 

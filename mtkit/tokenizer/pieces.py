@@ -88,10 +88,15 @@ def parse_model(path: Path) -> Any:
     Raises:
         UserError: the file cannot be read, or is not a SentencePiece model.
     """
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
-
     model = read_model(path)
     open_processor(path, model)
+    return model_from_bytes(model)
+
+
+def model_from_bytes(model: bytes) -> Any:
+    """Return a serialised SentencePiece model as a protocol buffer, which has no types."""
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
     return ModelProto.FromString(model)
 
 

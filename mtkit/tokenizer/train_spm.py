@@ -17,8 +17,9 @@ from sentencepiece import SentencePieceTrainer
 
 from mtkit.artifacts.manifest import Artifact, hash_file, sha256_of
 from mtkit.artifacts.recipe import tokenizer_recipe
-from mtkit.artifacts.runs import INIT_FROM, find_origin, name_of_origin
+from mtkit.artifacts.runs import INIT_FROM, config_of, find_origin, name_of_origin
 from mtkit.artifacts.stage import Draft, Stage
+from mtkit.config.corpora import Corpus, listed
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.corpus.characters import count_letters
@@ -30,6 +31,7 @@ from mtkit.progress import progress
 from mtkit.report import plural, say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer, open_processor
+from mtkit.tokenizer.new_pieces import extend_tokenizer
 from mtkit.tokenizer.pieces import adopt_model
 from mtkit.tokenizer.spelling import UnknownLetters
 
@@ -62,8 +64,8 @@ class VocabularyTooLarge(UserError):  # noqa: N818
 def train_tokenizer(config: Config) -> Artifact:
     """Train the artifact `RUN/tokenizer` unless it is up to date, and return it.
 
-    With `training.init_from`, copy the tokenizer of that model instead; with `tokenizer.model`, use
-    the SentencePiece models that it names.
+    With `training.init_from`, copy the tokenizer of that model instead, and add
+    `tokenizer.new_pieces`; with `tokenizer.model`, use the SentencePiece models that it names.
 
     Raises:
         UserError: a model or the corpus cannot be read, or does not fit `tokenizer.vocab_size`.
@@ -74,19 +76,24 @@ def train_tokenizer(config: Config) -> Artifact:
         kind="tokenizer",
         path=Path(config.run) / "tokenizer",
         recipe=tokenizer_recipe(config),
-        inputs={"model": model.identity} if model else _hash_inputs(config),
+        inputs=_hash_inputs(config, model),
     )
     return stage.ensure(config, lambda draft: _fill(draft, config, model))
 
 
-def _hash_inputs(config: Config) -> dict[str, str]:
-    """Return the hashes of the existing models, else of the training corpus."""
+def _hash_inputs(config: Config, model: Artifact | None) -> dict[str, str]:
+    """Return the hashes of existing models, and of the training corpus if pieces are learned."""
+    if model is not None:
+        hashes = {"model": model.identity}
+        if config.tokenizer.new_pieces:
+            hashes |= hash_corpora(config.data.train, "data.train")
+        return hashes
     paths = listed_paths(config.tokenizer.model or [])
     if not paths:
         return hash_corpora(config.data.train, "data.train")
     with blame_setting(("tokenizer", "model")):
-        hashes = [hash_file(existing_file(path)) for path in paths]
-    inputs = {"tokenizer.model": sha256_of(hashes)}
+        files = [hash_file(existing_file(path)) for path in paths]
+    inputs = {"tokenizer.model": sha256_of(files)}
     if config.data.target_tags:
         inputs["data.train.target_tag"] = sha256_of(config.data.target_tags)
     return inputs
@@ -95,10 +102,9 @@ def _hash_inputs(config: Config) -> dict[str, str]:
 def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     """Write the SentencePiece models, and say where they come from."""
     if model:
-        tokenizer = Tokenizer.load(model)
+        tokenizer = _take_over(draft, config, model)
         check_target_tags(tokenizer, config)
         tokenizer.copy_to(draft.folder)
-        say(f"tokenizer: copied from {name_of_origin(config, model)}")
         _compare(tokenizer, config)
         return
     settings = config.tokenizer
@@ -144,6 +150,48 @@ def check_target_tags(tokenizer: Tokenizer, config: Config) -> None:
                 )
 
 
+def _take_over(draft: Draft, config: Config, model: Artifact) -> Tokenizer:
+    """Return the tokenizer of a model, with new pieces if the config asks for them."""
+    settings = config.tokenizer
+    old = Tokenizer.load(model)
+    name = name_of_origin(config, model)
+    if not settings.new_pieces:
+        say(f"tokenizer: copied from {name}")
+        return old
+    corpora = _find_new_corpora(config, model)
+    sample = sample_pairs(read_pairs(corpora), settings.sample_lines, config.seed)
+    sources = list(_split_long_lines(source for source, _ in sample))
+    targets = list(_split_long_lines(target for _, target in sample))
+    with blame_setting(("tokenizer", "new_pieces")):
+        extended = extend_tokenizer(
+            old, (sources, targets), settings.new_pieces, split_digits=settings.split_digits
+        )
+    source = extended.source_vocab - old.source_vocab
+    target = extended.target_vocab - old.target_vocab
+    draft.report["new_pieces"] = {"source": source, "target": target}
+    counts = f"{target:,}" if len(old.models) == 1 else f"{source:,} and {target:,}"
+    say(
+        f"tokenizer: that of {name}, and {counts} new subwords learned from "
+        f"{plural(len(sample), 'pair')}"
+    )
+    return extended
+
+
+def _find_new_corpora(config: Config, model: Artifact) -> list[Corpus]:
+    """Return the training corpora on which a given model was not trained; all if there are none.
+
+    The others are replayed, and the vocabulary of the model was made for them.
+    """
+    corpora = listed(config.data.train)
+    try:
+        before = listed(config_of(model.path.parent).data.train)
+    except UserError:  # the model is not in its run
+        return corpora
+    known = [corpus.model_copy(update={"weight": 1.0}) for corpus in before]
+    new = [corpus for corpus in corpora if corpus.model_copy(update={"weight": 1.0}) not in known]
+    return new or corpora
+
+
 def _compare(tokenizer: Tokenizer, config: Config) -> None:
     """Say what of the settings and of the corpus an existing tokenizer does not fit."""
     size = tokenizer.source_vocab
@@ -151,13 +199,12 @@ def _compare(tokenizer: Tokenizer, config: Config) -> None:
     if "vocab_size" in config.tokenizer.model_fields_set and wanted != size:
         say(f"tokenizer.vocab_size {wanted:,} is ignored: the tokenizer has {size:,} subwords")
     source, target = find_unknown_letters(tokenizer, read_pairs(config.data.train))
+    advice = "use a tokenizer that knows these letters, or train one without tokenizer.model"
+    if config.training.init_from is not None:
+        advice = "set tokenizer.new_pieces, such as 1000, to add pieces for them to the vocabulary"
     for side, letters in (("source", source), ("target", target)):
         if letters.is_unusual:
-            warn(
-                f"data.train, {side}: {letters}, so each becomes several bytes; use a tokenizer "
-                "that knows these letters, or train one without training.init_from and "
-                "tokenizer.model"
-            )
+            warn(f"data.train, {side}: {letters}, so each becomes several bytes; {advice}")
 
 
 def find_unknown_letters(

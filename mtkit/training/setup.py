@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from mtkit.artifacts.ancestors import record_ancestors
 from mtkit.artifacts.manifest import MANIFEST, Artifact, open_artifact
@@ -45,9 +46,11 @@ from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.fast.accelerate import accelerate, shared_row_width
 from mtkit.models.folder import read_model_config, save_model_config
-from mtkit.models.weights import build_without_weights, load_weights, read_weights
+from mtkit.models.growth import grow_weights
+from mtkit.models.weights import assign_weights, build_without_weights, read_weights
 from mtkit.report import plural, say, warn
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.new_pieces import is_extension, spell_new_pieces
 from mtkit.training.agreement import check_same, check_shared
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Stream
@@ -111,7 +114,7 @@ class RunInputs:
         torch.manual_seed(config.seed)
         model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
         if self.origin:
-            load_weights(model, self.origin.file(WEIGHTS))
+            assign_weights(model, self._read_origin(self.origin))
         return model
 
     def initial_state(self) -> TrainState:
@@ -124,6 +127,14 @@ class RunInputs:
         if device.type == "cuda":
             accelerate(model)
         return new_state(model, config.training, precision)
+
+    def _read_origin(self, origin: Artifact) -> dict[str, Tensor]:
+        """Return the weights of the origin, with rows for the new pieces of this run."""
+        old = Tokenizer.load(origin)
+        model = build_without_weights(self.config.model, old.source_vocab, old.target_vocab)
+        weights = read_weights(origin.file(WEIGHTS), dict(model.named_parameters()))
+        source, target = spell_new_pieces(self.tokenizer, old)
+        return grow_weights(weights, source, target)
 
     def stream(self, model: EncoderDecoder, group: ProcessGroup) -> Stream:
         """Return the batches of all steps; on a GPU, short sentences share a row if possible."""
@@ -162,7 +173,7 @@ def open_inputs(config: Config) -> RunInputs:
     data = open_batches(run / "batches")
     if data.artifact.manifest["inputs"].get("tokenizer") != artifact.identity:
         raise UserError(f"{run / 'batches'} is encoded with another tokenizer; rerun `mtkit batch`")
-    if config.training.init_from is None:
+    if config.training.init_from is None or config.tokenizer.new_pieces:
         check_settings(artifact, tokenizer_recipe(config))
     check_settings(data.artifact, batches_recipe(config))
     if changed := _find_changed_text(config, data.artifact):
@@ -170,7 +181,10 @@ def open_inputs(config: Config) -> RunInputs:
     tokenizer = Tokenizer.load(artifact)
     if origin := check_origin(config):
         with blame_setting(INIT_FROM):
-            if Tokenizer.load(origin).models != tokenizer.models:
+            old = Tokenizer.load(origin)
+            is_same = old.models == tokenizer.models
+            is_extended = config.tokenizer.new_pieces > 0 and is_extension(tokenizer, old)
+            if not (is_same or is_extended):
                 raise UserError(
                     f"{name_of_origin(config, origin)} has another tokenizer than this run; rerun "
                     "`mtkit train-spm` with this setting, which copies the tokenizer of that model"

@@ -67,6 +67,8 @@ from mtkit.scoring.overlap import find_overlap
 from mtkit.scoring.score import bucket_by_length, worst_sentences
 from mtkit.scoring.writing import Writing
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.new_pieces import learn_pieces
+from mtkit.tokenizer.train_spm import MAX_LINE_CHARACTERS
 
 pytestmark = pytest.mark.slow
 
@@ -383,6 +385,11 @@ def read_as_table(name: str, content: Callable[[str], str], text: str) -> None:
         find_columns(name)
 
 
+def learn_new_pieces(text: str) -> None:
+    (model,) = tokenizer().models.values()
+    learn_pieces(model, lines_of(text, MAX_LINE_CHARACTERS) * 3, 20, split_digits=True)
+
+
 def as_memory(text: str) -> str:
     """Return a translation memory with a text as segment, as language, and between elements."""
     unit = f"<tu><tuv lang='a'><seg>{escape(text)}</seg></tuv><tuv lang='b'><seg/></tuv></tu>"
@@ -484,6 +491,7 @@ SLOW_FUNCTIONS: dict[str, TextFunction] = {
     "encode": partial(encode, "identity"),
     "encode with nmt_nfkc": partial(encode, "nmt_nfkc"),
     "decode": decode,
+    "learn new pieces": learn_new_pieces,
     "score de": partial(score, "de"),
     "score zh": partial(score, "zh"),
     "score th": partial(score, "th"),

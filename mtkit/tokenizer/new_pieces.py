@@ -1,0 +1,339 @@
+"""New pieces for the tokenizer of a given model, learned from new text.
+
+Pieces are appended, so the ids of old pieces stay. First come characters that the tokenizer cannot
+spell. Then pairs of neighbouring pieces are merged, the most frequent first (byte pair encoding,
+Sennrich et al. 2016), but starting from the pieces into which the old tokenizer splits the text.
+
+Text in which no new piece occurs is split as before:
+
+- BPE applies merges in the order of their scores, and new pieces have lower scores than all old
+  ones. So a text is first split as before; then old pieces are merged into new ones.
+- A unigram model finds the split with the largest sum of scores. A new piece has the sum of the
+  scores of its two parts, and a little more (MERGE_MARGIN). So it replaces exactly these parts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice, pairwise
+from pathlib import Path
+
+from sentencepiece import SentencePieceProcessor
+
+from mtkit.corpus.characters import is_mark, is_number
+from mtkit.corpus.languages import script_of
+from mtkit.errors import UserError
+from mtkit.symbols import SPACE
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.pieces import model_from_bytes, with_pieces
+
+MIN_OCCURRENCES = 3
+"""Fewest occurrences of a new piece in the text it is learned from."""
+MERGE_MARGIN = 0.1
+"""What the score of a new unigram piece adds to its parts: far below differences of log P."""
+ENCODED_LINES = 10_000
+"""Number of lines that SentencePiece splits at a time."""
+
+IdPair = tuple[int, int]
+"""The ids of neighbouring pieces."""
+Word = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class NewPiece:
+    """A piece to be added to a SentencePiece model."""
+
+    text: str
+    score: float
+    parts: tuple[str, ...] = ()
+    """The two pieces that it merges; none of a character."""
+
+
+def extend_tokenizer(
+    tokenizer: Tokenizer,
+    sides: tuple[Sequence[str], Sequence[str]],
+    count: int,
+    *,
+    split_digits: bool,
+) -> Tokenizer:
+    """Return the tokenizer with up to `count` new pieces in each vocabulary.
+
+    `sides`: source and target lines. Without new pieces, the models keep their bytes.
+
+    Raises:
+        UserError: a model has whole words as pieces.
+    """
+    sources, targets = sides
+    models = {Path(name): model for name, model in tokenizer.models.items()}
+    if len(models) == 1:
+        ((path, model),) = models.items()
+        pieces = learn_pieces(model, [*sources, *targets], count, split_digits=split_digits)
+        return Tokenizer({path: add_pieces(model, pieces)})
+    (source_path, source_model), (target_path, target_model) = models.items()
+    shares_ids = tokenizer.vocabularies[0] == tokenizer.vocabularies[1]
+    for_source = count // 2 if shares_ids else count
+    source = learn_pieces(source_model, sources, for_source, split_digits=split_digits)
+    for_target = count - len(source) if shares_ids else count
+    target = learn_pieces(target_model, targets, for_target, split_digits=split_digits)
+    both = [*source, *target] if shares_ids else []
+    return Tokenizer(
+        {
+            source_path: add_pieces(source_model, source, both),
+            target_path: add_pieces(target_model, target, both),
+        }
+    )
+
+
+def learn_pieces(
+    model: bytes, lines: Sequence[str], count: int, *, split_digits: bool
+) -> list[NewPiece]:
+    """Return up to `count` pieces that a SentencePiece model lacks; all occur in the lines.
+
+    A piece is used by itself, or is a part of a longer new piece. With `split_digits`, no new piece
+    contains a digit beside another character.
+    """
+    proto = model_from_bytes(model)
+    kinds = proto.trainer_spec
+    if kinds.model_type == kinds.WORD:
+        raise UserError("tokenizer.new_pieces: the given tokenizer has whole words as pieces")
+    characters = _find_unknown_characters(model, lines, count)
+    lowest = min((piece.score for piece in proto.pieces), default=0.0)
+    is_bpe = kinds.model_type == kinds.BPE
+    added: list[NewPiece] = []
+    for number, character in enumerate(characters, 1):
+        added.append(NewPiece(character, lowest - number if is_bpe else lowest))
+    if kinds.model_type == kinds.CHAR:
+        return added
+    splitter = _Splitter(add_pieces(model, added))
+    merges = _Merges(splitter, split_digits=split_digits)
+    merges.learn(splitter.count_words(lines), count - len(added))
+    for number, (text, parts) in enumerate(merges.learned, 1):
+        if is_bpe:
+            score = lowest - len(added) - number
+        else:
+            # Of pieces that overlap, the one that was learned first is preferred.
+            margin = MERGE_MARGIN * (1 - number / (2 * count))
+            score = sum(splitter.scores[part] for part in parts) + margin
+        splitter.scores[text] = score
+        added.append(NewPiece(text, score, parts))
+    return _without_unused(model, added, lines)
+
+
+def add_pieces(model: bytes, pieces: Sequence[NewPiece], shared: Sequence[NewPiece] = ()) -> bytes:
+    """Return a SentencePiece model with new pieces at its end.
+
+    `shared`: the new pieces of this and another model, in the order of their common ids; those of
+    the other model alone are never used.
+    """
+    if not (pieces or shared):
+        return model
+    proto = model_from_bytes(model)
+    entry_class = proto.SentencePiece
+    own = {piece.text: piece for piece in pieces}
+    entries = list(proto.pieces)
+    for text in dict.fromkeys(piece.text for piece in shared or pieces):
+        if text in own:
+            entries.append(entry_class(piece=text, score=own[text].score, type=entry_class.NORMAL))
+        else:
+            entries.append(entry_class(piece=text, type=entry_class.UNUSED))
+    return with_pieces(proto, entries)
+
+
+def spell_pieces(model: bytes, pieces: Iterable[str]) -> list[list[int]]:
+    """Return for each piece the ids of the pieces of a model that spell it.
+
+    Unknown characters are spelled by bytes, or by <unk>.
+    """
+    proto = model_from_bytes(model)
+    # A piece is normalised already, and need not stand at the start of a line.
+    proto.normalizer_spec.name = "identity"
+    proto.normalizer_spec.precompiled_charsmap = b""
+    proto.normalizer_spec.add_dummy_prefix = False
+    proto.normalizer_spec.remove_extra_whitespaces = False
+    processor = SentencePieceProcessor(model_proto=proto.SerializeToString())
+    return [processor.encode(piece.replace(SPACE, " ")) for piece in pieces]
+
+
+def _find_unknown_characters(model: bytes, lines: Iterable[str], count: int) -> list[str]:
+    """Return the most frequent characters of normalised lines that a model cannot spell."""
+    processor = SentencePieceProcessor(model_proto=model)
+    characters: Counter[str] = Counter()
+    for line in lines:
+        characters.update(processor.normalize(line))
+    known = set(processor.id_to_piece(list(range(processor.vocab_size()))))
+    unknown = {
+        character: occurrences
+        for character, occurrences in characters.items()
+        if character not in known and occurrences >= MIN_OCCURRENCES
+    }
+    return sorted(unknown, key=lambda character: (-unknown[character], character))[:count]
+
+
+class _Splitter:
+    """A SentencePiece model, which splits lines into words of pieces."""
+
+    def __init__(self, model: bytes) -> None:
+        self.processor = SentencePieceProcessor(model_proto=model)
+        ids = list(range(self.processor.vocab_size()))
+        self.pieces: list[str] = self.processor.id_to_piece(ids)
+        self.scores = dict(zip(self.pieces, self.processor.get_score(ids), strict=True))
+        proto = model_from_bytes(model)
+        self.max_length: int = proto.trainer_spec.max_sentencepiece_length
+        normal = proto.SentencePiece.NORMAL
+        self.is_normal = [piece.type == normal for piece in proto.pieces]
+
+    def encode(self, lines: Iterable[str]) -> Iterator[list[int]]:
+        """Yield the ids of the pieces of each line."""
+        iterator = iter(lines)
+        while batch := list(islice(iterator, ENCODED_LINES)):
+            yield from self.processor.encode(batch)
+
+    def count_words(self, lines: Iterable[str]) -> Counter[Word]:
+        """Count the words of several pieces; bytes and special symbols separate words, too."""
+        words: Counter[Word] = Counter()
+        for ids in self.encode(lines):
+            word: list[int] = []
+            for i in ids:
+                if not self.is_normal[i] or self.pieces[i].startswith(SPACE):
+                    words[tuple(word)] += 1
+                    word = []
+                if self.is_normal[i]:
+                    word.append(i)
+            words[tuple(word)] += 1
+        return Counter({word: count for word, count in words.items() if len(word) > 1})
+
+
+class _Merges:
+    """Learns merges of neighbouring pieces, the most frequent pair first."""
+
+    def __init__(self, splitter: _Splitter, *, split_digits: bool) -> None:
+        self.learned: list[tuple[str, tuple[str, str]]] = []
+        """New pieces, and the pieces that they merge."""
+        self._pieces = list(splitter.pieces)
+        self._known = set(self._pieces)
+        self._max_length = splitter.max_length
+        self._split_digits = split_digits
+        self._words: list[list[int]] = []
+        self._counts: list[int] = []
+        """How often each word occurs."""
+        self._pair_counts: Counter[IdPair] = Counter()
+        self._places: defaultdict[IdPair, set[int]] = defaultdict(set)
+        """The numbers of the words in which a pair occurs, or has occurred."""
+        self._queue: list[tuple[int, str, str, IdPair]] = []
+        """Pairs with their negative counts, the most frequent first; some are out of date."""
+
+    def learn(self, words: Mapping[Word, int], count: int) -> None:
+        """Learn up to `count` merges from words and their numbers of occurrences."""
+        for number, (word, occurrences) in enumerate(words.items()):
+            self._words.append(list(word))
+            self._counts.append(occurrences)
+            self._count_pairs(number, occurrences)
+        self._enqueue(self._pair_counts)
+        while self._queue and len(self.learned) < count:
+            negative_count, left, right, pair = heapq.heappop(self._queue)
+            is_current = self._pair_counts[pair] == -negative_count
+            if is_current and left + right not in self._known:
+                self._merge(pair, left, right)
+
+    def _merge(self, pair: IdPair, left: str, right: str) -> None:
+        new = len(self._pieces)
+        self._pieces.append(left + right)
+        self._known.add(left + right)
+        self.learned.append((left + right, (left, right)))
+        changed: set[IdPair] = set()
+        for number in sorted(self._places.pop(pair)):
+            word = self._words[number]
+            merged = _merge_pair(word, pair, new)
+            if len(merged) < len(word):
+                changed |= self._count_pairs(number, -self._counts[number])
+                self._words[number] = merged
+                changed |= self._count_pairs(number, self._counts[number])
+        self._enqueue(changed)
+
+    def _count_pairs(self, number: int, occurrences: int) -> set[IdPair]:
+        """Add to the counts of the pairs of a word, and return these pairs."""
+        pairs: set[IdPair] = set()
+        for pair in pairwise(self._words[number]):
+            self._pair_counts[pair] += occurrences
+            if occurrences > 0:
+                self._places[pair].add(number)
+            pairs.add(pair)
+        return pairs
+
+    def _enqueue(self, pairs: Iterable[IdPair]) -> None:
+        for pair in pairs:
+            count = self._pair_counts[pair]
+            left, right = (self._pieces[i] for i in pair)
+            if count >= MIN_OCCURRENCES and self._can_merge(left, right):
+                heapq.heappush(self._queue, (-count, left, right, pair))
+
+    def _can_merge(self, left: str, right: str) -> bool:
+        """Return whether SentencePiece could learn such a piece, too."""
+        scripts = _scripts_of(left) | _scripts_of(right)
+        has_digits = self._split_digits and "number" in scripts
+        fits = len(left) + len(right) <= self._max_length
+        return fits and len(scripts) < 2 and not has_digits and SPACE not in right
+
+
+def _merge_pair(word: list[int], pair: IdPair, new: int) -> list[int]:
+    """Return a word with each occurrence of a pair replaced, from the left."""
+    merged: list[int] = []
+    place = 0
+    while place < len(word):
+        if place + 1 < len(word) and (word[place], word[place + 1]) == pair:
+            merged.append(new)
+            place += 2
+        else:
+            merged.append(word[place])
+            place += 1
+    return merged
+
+
+@cache
+def _scripts_of(piece: str) -> frozenset[str]:
+    """Return the scripts of a piece; numbers and other signs count as scripts, marks as none."""
+    scripts: set[str] = set()
+    for character in piece:
+        if character == SPACE or is_mark(character):
+            continue
+        script = "number" if is_number(character) else script_of(character) or "sign"
+        # Japanese words mix both, so SentencePiece takes them for one script.
+        scripts.add("HAN" if script == "KANA" else script)
+    return frozenset(scripts)
+
+
+def _without_unused(
+    model: bytes, pieces: Sequence[NewPiece], lines: Sequence[str]
+) -> list[NewPiece]:
+    """Return the pieces that occur in the split lines, their parts, and all characters."""
+    splitter = _Splitter(add_pieces(model, pieces))
+    used: set[str] = set()
+    for ids in splitter.encode(lines):
+        used.update(splitter.pieces[i] for i in set(ids))
+    kept: list[NewPiece] = []
+    for piece in reversed(pieces):  # the parts of a piece come before it
+        if piece.text in used or not piece.parts:
+            kept.append(piece)
+            used.update(piece.parts)
+    return kept[::-1]
+
+
+def is_extension(tokenizer: Tokenizer, old: Tokenizer) -> bool:
+    """Return whether a tokenizer has all pieces of an old one, with the same ids."""
+    vocabularies = zip(tokenizer.vocabularies, old.vocabularies, strict=True)
+    has_same_files = tokenizer.models.keys() == old.models.keys()
+    return has_same_files and all(new[: len(first)] == first for new, first in vocabularies)
+
+
+def spell_new_pieces(
+    tokenizer: Tokenizer, old: Tokenizer
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return for each new source and target piece the old ids that spell it; see `spell_pieces`."""
+    models = list(old.models.values())  # one for both sides, or source then target
+    source = spell_pieces(models[0], tokenizer.vocabularies[0][old.source_vocab :])
+    target = spell_pieces(models[-1], tokenizer.vocabularies[1][old.target_vocab :])
+    return source, target
