@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -40,6 +41,8 @@ MAX_NAMED_LANGUAGES = 20
 """Number of languages that an error lists at most."""
 UTF_8 = "utf-8-sig"
 """The encoding without a declaration; a byte order mark is left out."""
+MAX_REFERENCE_CHARACTERS = 12
+"""Longest reference to a character, such as `&#1114111;`."""
 NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
 """Encodings of Python that no XML file has; some need quadratic time."""
 TRUNCATED = (
@@ -51,6 +54,10 @@ TRUNCATED = (
 LanguagePair = tuple[str, str]
 
 _ENCODING = re.compile(rb"""<\?xml[^>]{0,200}?\sencoding\s{0,9}=\s{0,9}["']([\w.:-]{1,40})["']""")
+_FORBIDDEN = re.compile(
+    "[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]|&#(?:([0-9]{1,7})|x([0-9a-fA-F]{1,6}));"
+)
+"""Characters that XML forbids, and all references to characters by their numbers."""
 _LINE_BREAK_CODE = re.compile(r"\s*(</?(br|p|w:br)\b|\\n|$)", re.IGNORECASE)
 """The start of a code between two lines, such as `<br/>`, `\\n`, or a line break itself."""
 
@@ -263,13 +270,24 @@ def _read_units(path: str, parser: _UnitParser) -> Generator[Unit]:
 
 
 def _read_text(path: str) -> Generator[bytes]:
-    """Yield the text of a file as UTF-8, whichever encoding its declaration or first bytes tell."""
+    """Yield the text of a file as UTF-8, without characters that XML forbids."""
+    forbidden = _ForbiddenCharacters()
+    with closing(_decode(path)) as texts:
+        for text in texts:
+            yield forbidden.replace(text)
+    yield forbidden.rest()
+    if forbidden.count:
+        characters = plural(forbidden.count, "character")
+        tell_once(warn, f"{path}: {characters} that XML forbids, such as controls, replaced")
+
+
+def _decode(path: str) -> Generator[str]:
+    """Yield the text of a file, whichever encoding its declaration or first bytes tell."""
     replaced = 0
     with existing_file(path).open("rb") as file, closing(unpacked_blocks(file, path)) as blocks:
-        start = next(blocks, b"")
-        encoding = _declared_encoding(path, start)
+        block = next(blocks, b"")
+        encoding = _declared_encoding(path, block)
         decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-        block = start
         while block:
             try:
                 text = decoder.decode(block)
@@ -277,10 +295,46 @@ def _read_text(path: str) -> Generator[bytes]:
                 raise UserError(f"{path} is not text in {encoding} ({error})") from None
             if encoding == UTF_8:
                 replaced += text.count("\ufffd") - block.count("\ufffd".encode())
-            yield text.encode(errors="replace")
+            yield text
             block = next(blocks, b"")
     if replaced > 0:
         tell_once(warn, f"{path}: invalid UTF-8 replaced")
+
+
+class _ForbiddenCharacters:
+    """Replaces the characters that XML forbids, and references to them such as `&#x1F;`.
+
+    Some programs write them, although other XML parsers refuse such a file.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._unended = ""
+        """The start of a reference at the end of a block."""
+
+    def replace(self, text: str) -> bytes:
+        """Return the text so far as UTF-8, without the characters."""
+        text = self._unended + text
+        end = len(text)
+        reference = text.rfind("&", -MAX_REFERENCE_CHARACTERS)
+        if reference >= 0 and ";" not in text[reference:]:
+            end = reference
+        self._unended = text[end:]
+        return _FORBIDDEN.sub(self._replace, text[:end]).encode(errors="replace")
+
+    def rest(self) -> bytes:
+        """Return what is left at the end of the file."""
+        return self._unended.encode(errors="replace")
+
+    def _replace(self, match: re.Match[str]) -> str:
+        decimal, hexadecimal = match.groups()
+        if decimal or hexadecimal:
+            code = int(decimal) if decimal else int(hexadecimal, base=16)
+            is_allowed = code <= sys.maxunicode and not _FORBIDDEN.fullmatch(chr(code))
+            if is_allowed:
+                return match[0]
+        self.count += 1
+        return "\ufffd"
 
 
 def _declared_encoding(path: str, start: bytes) -> str:
@@ -434,7 +488,8 @@ class _UnitParser:
                 warn, f"{self.path}:{self._line}: a unit of over 1 MiB, which is read as blank"
             )
         self.units += 1
-        self._counts.update(texts.keys())
+        for language in texts:
+            self._counts[language] += 1
         self._complete.append(Unit(self._line, texts))
         self._texts = {}
 

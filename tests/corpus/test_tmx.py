@@ -315,6 +315,24 @@ def test_invalid_bytes_are_replaced_with_a_warning(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == ""
 
 
+def test_characters_that_xml_forbids_are_replaced_with_a_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for forbidden in ("\0", "\x1b", "&#x1F;", "&#0;", "&#55296;", "&#xFFFF;", "&#9999999;"):
+        padding = "a " * (1 << 15)  # so that a reference may cross the end of a block
+        for length in range(12):
+            source = padding[: len(padding) - length]
+            content = tmx([(("en", source + "FORBIDDEN z"), ("de", "b"))])
+            path = write(content.replace("FORBIDDEN", forbidden))
+            ((pair, _),) = pairs_of(path, "en", "de")
+            assert pair.endswith("\ufffd z")
+            if len(forbidden) == 1:
+                break
+    assert "1 character that XML forbids, such as controls, replaced" in capsys.readouterr().err
+    path = write(tmx([(("en", "B"), ("de", "b"))]).replace(">B<", ">&#x42;&#9;&#x1F600;&amp;<"))
+    assert pairs_of(path, "en", "de") == [("B \U0001f600&", "b")]
+
+
 def test_a_unit_larger_than_any_sentence_is_a_blank_pair(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
