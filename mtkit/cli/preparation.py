@@ -143,6 +143,10 @@ def init(
             "set of MODEL).",
         ),
     ] = None,
+    new_vocabulary: Annotated[
+        bool,
+        Option("--new-vocabulary", help="With --from: add subwords of the new text."),
+    ] = False,
     force: Annotated[
         bool, Option("--force", help="Overwrite an existing config and its data folder.")
     ] = False,
@@ -158,7 +162,7 @@ def init(
     Example: mtkit init train.en train.fr --minutes 20
     """
     if given is None:
-        refuse("needs --from: it is text of a given model", keep=keep)
+        refuse("needs --from, a given model", keep=keep, new_vocabulary=new_vocabulary)
     words = [word for word in (source, target, *(more or [])) if word is not None]
     if tags:
         why = "is for one corpus; with --tags, `init` holds out pairs of each corpus"
@@ -195,6 +199,7 @@ def init(
         existing=existing,
         given=given,
         keep=kept,
+        new_vocabulary=new_vocabulary,
         force=force,
     )
     init_corpus(options)

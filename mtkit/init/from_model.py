@@ -42,6 +42,8 @@ COMPARISON_SHARE = 0.2
 """Largest share of the time for comparing given and trained weights at the end."""
 MIN_COMPARED, MAX_COMPARED = 100, 1000
 """Fewest and most lines of the new and of the old text that are compared, if there are so many."""
+NEW_PIECES = 1000
+"""Most subwords that are added for the new text."""
 TRIAL_TOKENS = 1024
 """Tokens of a batch while the speed is measured."""
 MAX_HARM = 0.5
@@ -70,6 +72,8 @@ class AdaptedModel:
     """A plan to adapt a given model."""
 
     given: GivenModel
+    new_pieces: int
+    """Subwords that are learned from the new text."""
     fit: Fit
     plan: AdaptationPlan
 
@@ -92,7 +96,14 @@ class AdaptedModel:
         config = self.given.opened.config
         joint = self.given.opened.tokenizer.is_joint
         return {
-            "tokenizer": [Setting("joint", joint, "as in the given model, which brings its own")],
+            "tokenizer": [
+                Setting("joint", joint, "as in the given model, which brings its own"),
+                Setting(
+                    "new_pieces",
+                    self.new_pieces or None,
+                    "most subwords that the vocabulary gets for the new text",
+                ),
+            ],
             "batching": batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
             "model": settings_of(config.model, "all settings of the given model"),
             "training": self._training_settings(facts),
@@ -171,13 +182,21 @@ class AdaptedModel:
 
 
 def propose_adaptation(
-    given: GivenModel, facts: CorpusFacts, sample: Sequence[Pair], minutes: float
+    given: GivenModel,
+    facts: CorpusFacts,
+    sample: Sequence[Pair],
+    minutes: float,
+    *,
+    new_vocabulary: bool,
 ) -> AdaptedModel:
     """Measure how well and how fast the given model learns the new text, and plan its adaptation.
 
-    Warn if it predicts the new text no better than chance, or cannot spell it.
+    Warn if it predicts the new text no better than chance, or cannot spell it. `new_vocabulary`:
+    let the vocabulary grow by subwords of the new text, so that it can.
     """
-    check_letters(given, sample)
+    new_pieces = NEW_PIECES if new_vocabulary else 0
+    if not new_vocabulary:
+        check_letters(given, sample)
     fit = check_suitability(given, sample)
     say(f"init: measuring the speed of {given.place}")
     # The trial keeps long pairs; its length and its learning rate do not matter.
@@ -192,9 +211,10 @@ def propose_adaptation(
         training_seconds=0.0,
         seconds=0.0,
     )
-    trial = AdaptedModel(given, fit, plan)
+    trial = AdaptedModel(given, new_pieces, fit, plan)
     measured = measure_training(trial.settings(facts), sample, TRIAL_TOKENS)
-    return AdaptedModel(given, fit, choose_adaptation(facts, measured, given, minutes))
+    plan = choose_adaptation(facts, measured, given, minutes)
+    return AdaptedModel(given, new_pieces, fit, plan)
 
 
 def choose_adaptation(

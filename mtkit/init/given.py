@@ -168,7 +168,10 @@ def check_letters(given: GivenModel, sample: Sequence[Pair]) -> None:
         ("source", "target"), find_unknown_letters(given.opened.tokenizer, sample), strict=True
     ):
         if letters.share > MAX_UNKNOWN_LETTERS:
-            warn(f"--from: {given.place}, {side}: {letters}, so each becomes several bytes")
+            warn(
+                f"--from: {given.place}, {side}: {letters}, so each becomes several bytes; "
+                "--new-vocabulary adds subwords for the new text"
+            )
 
 
 def _old_training(given: OpenedModel) -> OldTraining:

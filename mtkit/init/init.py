@@ -76,6 +76,8 @@ class InitOptions:
     """The model to adapt; None: train a new one."""
     keep: TextCorpus | None = None
     """Text that an adapted model must not translate worse."""
+    new_vocabulary: bool = False
+    """Whether the vocabulary of the given model grows by subwords of the new text."""
     force: bool = False
 
     @property
@@ -179,7 +181,9 @@ def _propose(
     """Plan a new model, or the adaptation of the given one."""
     if given is None:
         return propose_new_model(facts, sample, options.minutes)
-    return facts, propose_adaptation(given, facts, sample, options.minutes)
+    return facts, propose_adaptation(
+        given, facts, sample, options.minutes, new_vocabulary=options.new_vocabulary
+    )
 
 
 @contextmanager

@@ -161,6 +161,20 @@ def test_text_that_the_given_model_predicts_by_chance_is_warned_about_with_the_c
         assert cause in error
 
 
+def test_letters_that_the_given_model_cannot_spell_are_told_and_can_be_added(
+    corpus: Path, capsys: Capture
+) -> None:
+    lines = Path("new.src").read_text("utf-8").splitlines()
+    write("new.src", [line.replace("a", "ä") for line in lines])
+    assert init("given", "-o", "a.yaml") == 0
+    error = capsys.readouterr().err
+    assert "ä" in error
+    assert "--new-vocabulary adds subwords" in error
+    assert init("given", "--new-vocabulary", "-o", "b.yaml") == 0
+    assert "--new-vocabulary" not in capsys.readouterr().err
+    assert load_config("b.yaml").tokenizer.new_pieces > 0
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
