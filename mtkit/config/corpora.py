@@ -16,8 +16,9 @@ def _check_word(tag: str | None) -> str | None:
     return tag
 
 
+MAX_WEIGHT = 10_000
 Weight = Annotated[
-    float, Field(gt=0, le=10_000, description="how often an epoch contains each pair")
+    float, Field(gt=0, le=MAX_WEIGHT, description="how often an epoch contains each pair")
 ]
 SourceTag = Annotated[
     str | None,

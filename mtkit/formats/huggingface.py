@@ -72,7 +72,7 @@ def _export(opened: OpenedModel, output: Path) -> None:
     with create(output, "export", {"format": "huggingface"}, inputs) as folder:
         save_file(weights, folder / marian.WEIGHTS_FILE, metadata={"format": "pt"})
         write_json(folder / marian.CONFIG_FILE, _export_config(opened, settings))
-        write_json(folder / marian.GENERATION_FILE, _export_search(opened.config.decoding))
+        write_json(folder / marian.GENERATION_FILE, _export_search(opened))
         _export_tokenizer(folder, opened)
         if tags := opened.tokenizer.tags:
             text = f"# Several languages in one model\n\nTo translate, {_describe_tags(tags)}\n"
@@ -143,8 +143,9 @@ def _export_config(opened: OpenedModel, settings: TransformerSettings) -> dict[s
     return {**config, **SPECIAL_IDS}
 
 
-def _export_search(decoding: DecodingSettings) -> dict[str, Any]:
+def _export_search(opened: OpenedModel) -> dict[str, Any]:
     """Return the settings of transformers' search that make it search as ours does."""
+    decoding = opened.config.decoding
     search = {
         their_name: getattr(decoding, our_name)
         for their_name, our_name in marian.SEARCH_SETTINGS.items()
@@ -156,7 +157,7 @@ def _export_search(decoding: DecodingSettings) -> dict[str, Any]:
         "early_stopping": True,
         # The length of a hypothesis counts BOS there, but not here.
         "max_length": decoding.max_length + 1,
-        "suppress_tokens": [PAD, BOS],
+        "suppress_tokens": [PAD, BOS, *opened.tokenizer.tags_of_targets],
         # Probabilities sum to 1 without the suppressed symbols.
         "renormalize_logits": True,
     }

@@ -22,7 +22,7 @@ import numpy as np
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, unused_run
-from mtkit.config.corpora import Corpus, TextCorpus
+from mtkit.config.corpora import MAX_WEIGHT, Corpus, TextCorpus
 from mtkit.config.language_codes import language_name, standard_language
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.findings import Finding
@@ -423,7 +423,7 @@ def _tagged_corpora(
     for each, weight in zip(written, weights, strict=True):
         corpus = _files_setting(options, each.surveyed, part)
         if part == "train":
-            corpus["weight"] = float(f"{weight:.3g}")
+            corpus["weight"] = min(float(f"{weight:.3g}"), MAX_WEIGHT)
         corpora.append(corpus | {"target_tag": each.tag})
     return corpora
 

@@ -54,10 +54,9 @@ class Tokenizer:
         self.source_spelling = SourceSpelling(self.can_spell, _texts(self._source))
         """What the model reads for characters that the source vocabulary lacks."""
         self.tags = _find_tags(self._source, source_subwords)
-        """The ids of the target tags in the source vocabulary, by name. Text never becomes a tag.
-
-        In a target they are no text.
-        """
+        """The ids of the target tags in the source vocabulary, by name; text never becomes one."""
+        self.tags_of_targets = list(_find_tags(self._target, target_subwords).values())
+        """The ids of tags in the target vocabulary, which no translation should have."""
 
     @property
     def is_joint(self) -> bool:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from architectures import transformer
 from commands import call
-from folders import SENTENCES, Copier, train, with_settings, write_model
+from folders import SENTENCES, Copier, as_if_trained, train, with_settings, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.target_tags import piece_of_tag, standard_tag
 from mtkit.decoding.api import Translator, load
@@ -20,6 +21,7 @@ from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.text.line import Line
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.errors import UserError
+from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.codec import Tokenizer
 
 TAGS = ["hau", "yor"]
@@ -94,6 +96,26 @@ def test_a_tag_never_appears_in_the_output_and_n_lines_give_n_lines(
             # A model that copies text writes what looks like a tag as often as the text has it.
             assert translation.text.count(piece) == line.count(piece)
         assert "\n" not in translation.text
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_no_search_writes_a_tag_however_probable_it_is(
+    tagged: Tokenizer, tmp_path: Path, engine: str
+) -> None:
+    def prefer_tags(model: EncoderDecoder) -> None:
+        as_if_trained(model)
+        with torch.no_grad():
+            model.output_weight[[*tagged.tags.values()], 0] = 60.0
+
+    model = write_model(tmp_path / "model", tagged, transformer(), prefer_tags)
+    translator = load(model, engine=engine, tag="yor")
+    settings: list[dict[str, Any]] = [{"n_best": 3, "beam": 3}]
+    if engine == "torch":
+        settings.append({"sample": True, "temperature": 5.0})
+    for changes in settings:
+        for translation in translator.results(SENTENCES, **changes):
+            for each in (translation, *translation.alternatives):
+                assert not {*PIECES} & {*each.tokens}
 
 
 @pytest.mark.parametrize("line", SENTENCES)

@@ -122,6 +122,7 @@ class CTranslate2Engine(Engine):
         self._queue = BatchQueue(2 * workers, self._search)
         self._source, self._target = tokenizer.vocabularies
         self._ids = {piece: i for i, piece in enumerate(self._target)}
+        self._forbidden = [[self._target[i]] for i in (PAD, BOS, *tokenizer.tags_of_targets)]
 
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
@@ -163,7 +164,7 @@ class CTranslate2Engine(Engine):
             length_penalty=max(settings.length_penalty, MIN_PENALTY),
             no_repeat_ngram_size=settings.no_repeat_ngram,
             repetition_penalty=settings.repetition_penalty,
-            suppress_sequences=[[self._target[PAD]], [self._target[BOS]]],
+            suppress_sequences=self._forbidden,
             max_input_length=0,  # no limit; by default, longer input is cut
             max_decoding_length=settings.max_length,
             min_decoding_length=settings.min_length,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from mtkit.decoding.engines.engine import (
     Sentence,
 )
 from mtkit.decoding.search.beam import Beam
-from mtkit.decoding.search.constraints import constraints_of
+from mtkit.decoding.search.constraints import constraints_of, forbid
 from mtkit.decoding.search.forced import attention_to_source, check_attention
 from mtkit.decoding.search.sampling import Sampler, uniform_noise
 from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, search
@@ -42,9 +43,18 @@ class PyTorchEngine(Engine):
     On a CPU one thread per batch is fastest: most operations are too small to share among threads.
     """
 
-    def __init__(self, model: TranslationModel[Any, Any], workers: int | None = None) -> None:
-        """Start workers (default: 1, on a CPU one per torch thread); call `model.eval()` before."""
+    def __init__(
+        self,
+        model: TranslationModel[Any, Any],
+        workers: int | None = None,
+        forbidden: Sequence[int] = (),
+    ) -> None:
+        """Start workers (default: 1, on a CPU one per torch thread); call `model.eval()` before.
+
+        `forbidden`: symbols that no hypothesis has, besides PAD and BOS.
+        """
         self.model = model
+        self._forbidden = torch.tensor(forbidden, dtype=torch.long)
         threads = torch.get_num_threads()
         default_workers = threads if model.device.type == "cpu" else 1
         self.workers = workers or default_workers
@@ -79,7 +89,7 @@ class PyTorchEngine(Engine):
         loaded = [load_model(opened.config, opened.weights) for opened in models]
         model = Ensemble(loaded) if len(loaded) > 1 else loaded[0]
         model = model.to(pick_device(options.device), TORCH_DTYPES[compute_type])
-        return cls(model.eval(), workers)
+        return cls(model.eval(), workers, models[0].tokenizer.tags_of_targets)
 
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
@@ -114,11 +124,14 @@ class PyTorchEngine(Engine):
         padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
         source = padded.to(self.model.device)  # (B, S)
         prefixes = [sentence.prefix for sentence in batch.sentences]
+        constraints = [raise_if_unwanted, *constraints_of(settings, prefixes)]
+        if len(self._forbidden):
+            constraints.insert(0, partial(forbid, symbols=self._forbidden))
         hypotheses = search(
             self.model,
             source,
             self._stepper(batch),
-            [raise_if_unwanted, *constraints_of(settings, prefixes)],
+            constraints,
             settings.max_length,
         )
         attention = None

@@ -46,6 +46,13 @@ def forbid_reserved(
     return logits
 
 
+def forbid(
+    logits: Float[Tensor, "N V"], live: Live, *, symbols: Int[Tensor, " F"]
+) -> Float[Tensor, "N V"]:
+    """Forbid F symbols, such as target tags, which belong to sources."""
+    return logits.index_fill_(1, symbols.to(logits.device), NEG_INF)
+
+
 def forbid_repeated_ngrams(
     logits: Float[Tensor, "N V"], live: Live, *, size: int
 ) -> Float[Tensor, "N V"]:
