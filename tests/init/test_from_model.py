@@ -165,10 +165,10 @@ def test_letters_that_the_given_model_cannot_spell_are_told_and_can_be_added(
     corpus: Path, capsys: Capture
 ) -> None:
     lines = Path("new.src").read_text("utf-8").splitlines()
-    write("new.src", [line.replace("a", "ä") for line in lines])
+    write("new.src", [line.replace("a", "ж") for line in lines])
     assert init("given", "-o", "a.yaml") == 0
     error = capsys.readouterr().err
-    assert "ä" in error
+    assert "ж" in error
     assert "--new-vocabulary adds subwords" in error
     assert init("given", "--new-vocabulary", "-o", "b.yaml") == 0
     assert "--new-vocabulary" not in capsys.readouterr().err
