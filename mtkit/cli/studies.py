@@ -25,14 +25,14 @@ from mtkit.report import show
 
 def score(
     reference: Annotated[
-        list[Path],
+        list[Path] | None,
         Option(
             "-r",
             "--reference",
             metavar="FILE",
-            help="Reference translations (required; may be repeated).",
+            help="Reference translations (required, but for --scores; may be repeated).",
         ),
-    ],
+    ] = None,
     hypotheses: Annotated[
         list[Path] | None, Argument(metavar="HYP", help="File of translations (default: stdin).")
     ] = None,
@@ -50,6 +50,14 @@ def score(
     by_length: Annotated[
         bool, Option("--by-length", help="Score by length of the source; needs --source.")
     ] = False,
+    scores: Annotated[
+        list[Path] | None,
+        Option(
+            metavar="FILE",
+            help="Scores of the lines of a system by another program, such as COMET, one number on "
+            "each line; once for each system, in the same order.",
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -58,9 +66,12 @@ def score(
 
     Prints BLEU, chrF and TER with sacreBLEU's signatures and 95 % confidence intervals. With
     several systems, "people agree" estimates how often people would rank two systems with such a
-    difference as the metric does.
+    difference as the metric does. With --scores alone, without references, compares these scores.
     Example: mtkit score -r test.fr a.txt b.txt --paired
     """
+    if not reference:
+        _score_without_references(hypotheses, scores, paired=paired, as_json=json)
+        return
     if not source:
         refuse("needs the source text; give it with --source", by_length=by_length)
     elif not (worst or by_length):
@@ -75,9 +86,25 @@ def score(
         paired=paired,
         worst=worst,
         by_length=by_length,
+        line_scores=scores or [],
     )
     records = [system.record() for system in systems]
     show(records, lambda _: score_lines(systems), as_json=json)
+
+
+def _score_without_references(
+    hypotheses: list[Path] | None, scores: list[Path] | None, *, paired: bool, as_json: bool
+) -> None:
+    """Print what can be said without references: the means of --scores, and their tests."""
+    if hypotheses or not scores:
+        raise UserError(
+            "mtkit score: missing option '-r' / '--reference'; see `mtkit score --help`"
+        )
+    from mtkit.scoring.score import score_line_files, score_lines
+
+    systems = score_line_files(scores, paired=paired)
+    records = [system.record() for system in systems]
+    show(records, lambda _: score_lines(systems), as_json=as_json)
 
 
 def attend(

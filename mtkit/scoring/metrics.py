@@ -60,6 +60,8 @@ class Score:
     """Difference from the score of the first system."""
     agreement: float | None = None
     """Estimated share of system pairs with this difference that people rank in the same order."""
+    digits: int = 2
+    """Number of decimals that are shown."""
 
     @property
     def counts_words(self) -> bool:
@@ -67,10 +69,11 @@ class Score:
         return "tok:char" not in self.signature.split("|")
 
     def __str__(self) -> str:
+        value = f"{self.value:.{self.digits}f}"
         if self.interval is None:
-            return f"{self.value:.2f}"
+            return value
         low, high = self.interval
-        return f"{self.value:.2f} [{low:.2f}, {high:.2f}]"
+        return f"{value} [{low:.{self.digits}f}, {high:.{self.digits}f}]"
 
     def record(self) -> dict[str, Any]:
         """Return the score as JSON, not rounded: rounding it twice may change the last digit."""
@@ -412,6 +415,14 @@ def resampling_obstacle(lines: int) -> str | None:
     if MIN_RESAMPLED <= lines <= MAX_RESAMPLED:
         return None
     return f"intervals and tests need {MIN_RESAMPLED} to {MAX_RESAMPLED:,} lines, not {lines:,}"
+
+
+def sentence_chrf(hypothesis: str, references: Sequence[str]) -> float:
+    """Return the sentence-level chrF2, from 0 to 100."""
+    return float(_SENTENCE_CHRF.sentence_score(hypothesis, references).score)
+
+
+_SENTENCE_CHRF = CHRF()
 
 
 def get_signatures(language: str | None, references: Sequence[str]) -> dict[str, str]:

@@ -11,29 +11,33 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.runs import config_of
-from mtkit.report import header, printable, say, table, warn, wrap
+from mtkit.errors import UserError
+from mtkit.report import header, plural, printable, say, table, warn, wrap
 from mtkit.scoring import metrics
 from mtkit.scoring.line_files import read_texts
+from mtkit.scoring.line_scores import LINE_SCORES, read_line_scores, score_by_lines
 from mtkit.scoring.metrics import (
     AGREEMENT,
     MAIN_METRICS,
     ReferenceTexts,
     Score,
     score_rows,
+    sentence_chrf,
     without_blanks,
 )
 from mtkit.scoring.writing import LANGUAGE_SCRIPTS, MIN_LONG_LINES, Writing
 
 COMPARISONS = (
-    ("difference", "difference", "{:+.2f}"),
-    ("p-value", "p_value", "{:.4f}"),
-    ("people agree", "agreement", "{:.0%}"),
+    ("difference", "difference", "{value:+.{digits}f}"),
+    ("p-value", "p_value", "{value:.4f}"),
+    ("people agree", "agreement", "{value:.0%}"),
 )
 """Rows below a score that compare it with the first system: label, field, format."""
+WITH_DIFFERENCE = {*AGREEMENT, LINE_SCORES}
+"""Metrics whose difference from the first system is shown."""
 AGREEMENT_MEANING = (
     "of pairs of systems with such a difference, the share that people rank as the metric does "
     "(an estimate: Kocmi et al. 2024)"
@@ -57,14 +61,13 @@ def worst_sentences(
     hypotheses: Sequence[str], references: ReferenceTexts, sources: Sequence[str], count: int
 ) -> list[ScoredSentence]:
     """Return the `count` sentences with the lowest chrF2, lowest first; `sources` may be empty."""
-    chrf = CHRF()
     counted = without_blanks(references)
     scored = []
     for row, hypothesis in enumerate(hypotheses):
         right = [line for lines in counted if (line := lines[row]) is not None]
         sentence = ScoredSentence(
             line=row + 1,
-            chrf=chrf.sentence_score(hypothesis, right).score,
+            chrf=sentence_chrf(hypothesis, right),
             source=sources[row] if sources else None,
             references=right,
             hypothesis=hypothesis,
@@ -130,9 +133,9 @@ class SystemScores:
 
     name: str
     lines: int
-    length_ratio: float
-    """Number of tokens of the hypotheses divided by that of the references."""
     scores: Mapping[str, Score]
+    length_ratio: float | None = None
+    """Number of tokens of the hypotheses divided by that of the references; None without texts."""
     worst: Sequence[ScoredSentence] = ()
     by_length: Sequence[Bucket] = ()
 
@@ -141,9 +144,10 @@ class SystemScores:
         record: dict[str, Any] = {
             "hypotheses": self.name,
             "lines": self.lines,
-            "length_ratio": round(self.length_ratio, 4),
-            **{key: score.record() for key, score in self.scores.items()},
         }
+        if self.length_ratio is not None:
+            record["length_ratio"] = round(self.length_ratio, 4)
+        record |= {key: score.record() for key, score in self.scores.items()}
         if self.worst:
             record["worst"] = [asdict(sentence) for sentence in self.worst]
         if self.by_length:
@@ -160,28 +164,51 @@ def score_files(
     paired: bool = False,
     worst: int = 0,
     by_length: bool = False,
+    line_scores: Sequence[Path] = (),
 ) -> list[SystemScores]:
     """Score every file of hypotheses, or stdin, by every metric that applies.
 
     `language` of the text chooses BLEU's tokenizer, and adds metrics (default for files of a run:
     its target language). `paired`: test every system against the first. `worst`: how many sentences
     with the lowest chrF to keep per system. `by_length`: score lines by the length of their source;
-    needs `source`.
+    needs `source`. `line_scores`: files with the scores of the lines of each system by another
+    program.
 
     Raises:
         UserError: a file cannot be scored.
     """
     right, texts, sources = read_texts(references, hypotheses, source)
+    if line_scores and len(line_scores) != len(texts):
+        raise UserError(
+            f"--scores: {plural(len(line_scores), 'file')} for {plural(len(texts), 'system')}; "
+            "give one for each system, in the same order"
+        )
+    means = score_by_lines(read_line_scores(line_scores, lines=len(right[0])), test=paired)
     writing = Writing.of(language or _language_of_run(references[0]), right[0])
     systems = score_systems(texts, right, writing, paired)
     buckets = bucket_by_length(sources) if by_length else []
     return [
         replace(
             system,
+            scores={**system.scores, LINE_SCORES: means[row]} if means else system.scores,
             worst=worst_sentences(lines, right, sources, worst),
             by_length=[bucket.scored(lines, right, writing) for bucket in buckets],
         )
-        for system, lines in zip(systems, texts.values(), strict=True)
+        for row, (system, lines) in enumerate(zip(systems, texts.values(), strict=True))
+    ]
+
+
+def score_line_files(paths: Sequence[Path], *, paired: bool = False) -> list[SystemScores]:
+    """Return the mean of each file with scores of lines by another program.
+
+    Raises:
+        UserError: as `score_files`, or `paired` and there is only one file.
+    """
+    numbers = read_line_scores(paths)
+    means = score_by_lines(numbers, test=paired)
+    return [
+        SystemScores(str(path), len(numbers[0]), scores={LINE_SCORES: mean})
+        for path, mean in zip(paths, means, strict=True)
     ]
 
 
@@ -242,7 +269,9 @@ def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
         scores = [system.scores[key] for system in systems]
         rows.append([score.name, *(str(score) for score in scores)])
         rows += _comparison_rows(key, scores)
-    rows.append(["length ratio", *(f"{system.length_ratio:.3f}" for system in systems)])
+    ratios = [system.length_ratio for system in systems if system.length_ratio is not None]
+    if ratios:
+        rows.append(["length ratio", *(f"{ratio:.3f}" for ratio in ratios)])
     yield from table(rows)
     if any("people agree" in row[0] for row in rows):
         yield from wrap(AGREEMENT_MEANING, "people agree: ")
@@ -256,8 +285,12 @@ def _comparison_rows(key: str, scores: Sequence[Score]) -> Iterator[list[str]]:
     for label, field_name, form in COMPARISONS:
         values = [getattr(score, field_name) for score in scores]
         is_known = values[-1] is not None  # the first system is compared with nothing
-        if is_known and (key in AGREEMENT or field_name == "p_value"):
-            yield [f"  {label}", *("" if value is None else form.format(value) for value in values)]
+        if is_known and (key in WITH_DIFFERENCE or field_name == "p_value"):
+            digits = scores[0].digits
+            cells = [
+                "" if value is None else form.format(value=value, digits=digits) for value in values
+            ]
+            yield [f"  {label}", *cells]
 
 
 def score_lines(systems: Sequence[SystemScores]) -> Iterator[str]:
