@@ -273,8 +273,16 @@ def translate(
         bool, Option("--alignments", help="Append a tab and word alignments such as 0-0 1-2.")
     ] = False,
     jsonl: Annotated[
-        bool, Option("--jsonl", help="Write a JSON object per line, with score and subwords.")
+        bool,
+        Option("--jsonl", help="Write a JSON object per line: score, subwords, confidence, flags."),
     ] = False,
+    flags: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Write a JSON object per input line: confidence, and what is probably wrong.",
+        ),
+    ] = None,
     sample: Annotated[
         bool, Option("--sample", help="Draw random translations, not the most probable.")
     ] = False,
@@ -348,7 +356,9 @@ def translate(
         if text is None or not is_table(str(text)):
             raise UserError(f"--columns needs a table as INPUT: {TABLE_SUFFIXES}")
         column = parse_column(columns)
-    files = Files(text, output, prefix, resume, column)
+    if resume:
+        refuse("cannot be used with --resume, because it has one object for each line", flags=flags)
+    files = Files(text, output, prefix, resume, column, flags)
     if resume and not files.is_resumable:
         raise UserError("--resume needs -o FILE, and text files as INPUT and --prefix")
     stdin_is_keyboard = sys.stdin is not None and sys.stdin.isatty()
@@ -364,7 +374,7 @@ def translate(
         n_best=n_best,
         sample=sample,
         alignments=alignments,
-        scores=jsonl or n_best is not None,
+        scores=jsonl or n_best is not None or flags is not None or output is not None,
         **search,
         **sampling,
     )

@@ -109,6 +109,11 @@ def letters_and_marks(text: str) -> str:
     return "".join(character for character in text if _is_letter_or_mark(character))
 
 
+def first_letter(text: str) -> str:
+    """Return the first letter of the text, or the first mark on one; empty if it has none."""
+    return next(filter(_is_letter_or_mark, text), "")
+
+
 def longest_run_of_letters(text: str) -> int:
     """Return the number of letters in a row, marks included, in the longest such row."""
     return max(_runs_of_letters(text), default=0)

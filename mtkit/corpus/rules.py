@@ -15,6 +15,7 @@ from itertools import islice, pairwise
 
 from mtkit.config.corpora import Corpus
 from mtkit.corpus.characters import (
+    first_letter,
     is_printable,
     is_word_character,
     letters_and_marks,
@@ -104,12 +105,12 @@ def _have_other_numbers(pair: Pair, _: CorpusStatistics) -> bool:
     If only one side has an extra number, the other side may spell it in words. The order of digits,
     separators and zeros are ignored; years and small or round numbers are not compared.
     """
-    source, target = _numbers(pair.source), _numbers(pair.target)
+    source, target = find_numbers(pair.source), find_numbers(pair.target)
     return _has_other_number(source, target) and _has_other_number(target, source)
 
 
-def _numbers(text: str) -> list[str]:
-    """Return the groups of digits in ASCII."""
+def find_numbers(text: str) -> list[str]:
+    """Return the groups of digits of a text, in ASCII."""
     groups = _DIGITS.findall(text)
     if text.isascii() or not groups:
         return groups
@@ -127,10 +128,18 @@ def _has_other_number(numbers: list[str], others: list[str]) -> bool:
 
 def _is_compared(number: str) -> bool:
     """Return whether a translation must have the number, too."""
-    if len(number.strip("0")) <= 1:  # round numbers, such as 5 and 500, are often words
+    if may_be_in_words(number):
         return False
-    is_long = len(number) >= 5  # more digits than a year; `int` is slow for thousands of them
-    return is_long or not (int(number) <= MAX_COUNTED or int(number) in YEARS)
+    is_long = len(number) >= 5  # more digits than a year
+    return is_long or int(number) not in YEARS
+
+
+def may_be_in_words(number: str) -> bool:
+    """Return whether a number may be written in words: if it is round, such as 500, or small."""
+    if len(number.strip("0")) <= 1:
+        return True
+    is_short = len(number) < 5  # `int` is slow for thousands of digits
+    return is_short and int(number) <= MAX_COUNTED
 
 
 def _has_few_letters(text: str, _: SideStatistics) -> bool:
@@ -160,7 +169,8 @@ def _is_misencoded(text: str, _: SideStatistics) -> bool:
     return bool(is_bad(text))
 
 
-def _is_in_other_script(text: str, side: SideStatistics) -> bool:
+def is_in_other_script(text: str, side: SideStatistics) -> bool:
+    """Return whether hardly a letter of a text is in a script of its side."""
     if text.isascii() and "LATIN" in side.scripts:
         return False
     counts = count_scripts(text)
@@ -169,13 +179,13 @@ def _is_in_other_script(text: str, side: SideStatistics) -> bool:
     return letters >= MIN_LETTERS and usual_letters < MIN_USUAL_SHARE * letters
 
 
-def _is_in_other_language(pair: Pair, statistics: CorpusStatistics) -> bool:
-    return _is_foreign_side(pair.source, pair.target, statistics.source) or _is_foreign_side(
-        pair.target, pair.source, statistics.target
-    )
+def _has_foreign_side(pair: Pair, statistics: CorpusStatistics) -> bool:
+    return is_in_other_language(
+        pair.source, pair.target, statistics.source
+    ) or is_in_other_language(pair.target, pair.source, statistics.target)
 
 
-def _is_foreign_side(text: str, other_text: str, side: SideStatistics) -> bool:
+def is_in_other_language(text: str, other_text: str, side: SideStatistics) -> bool:
     """Return whether a text is in another language than its side, even without its names.
 
     A few words that the other side has, too, are names, which belong to no language. If most words
@@ -191,14 +201,16 @@ def _is_foreign_side(text: str, other_text: str, side: SideStatistics) -> bool:
 
 
 def _has_repetition(pair: Pair, _: CorpusStatistics) -> bool:
-    """Return whether one side repeats a phrase over and over, and the other repeats nothing."""
-    source, target = _units(pair.source), _units(pair.target)
-    source_loops = _has_loop(source)
-    target_loops = _has_loop(target)
-    if source_loops == target_loops:
+    return loops_alone(pair.target, pair.source) or loops_alone(pair.source, pair.target)
+
+
+def loops_alone(text: str, other_text: str) -> bool:
+    """Return whether a text repeats a phrase over and over, and the other repeats nothing."""
+    if not _has_loop(_units(text)):
         return False
-    other_side = target if source_loops else source
-    return not any(unit == following for unit, following in pairwise(other_side))
+    others = _units(other_text)
+    repeats_unit = any(unit == following for unit, following in pairwise(others))
+    return not repeats_unit and not _has_loop(others)
 
 
 def _units(text: str) -> list[str]:
@@ -229,8 +241,19 @@ def _has_loop(units: list[str]) -> bool:
 
 
 def _is_copied(pair: Pair, _: CorpusStatistics) -> bool:
-    source, target = _letters(pair.source), _letters(pair.target)
-    return source == target and len(source) >= MIN_COPIED_LETTERS
+    return has_same_letters(pair.source, pair.target)
+
+
+def has_same_letters(text: str, other_text: str) -> bool:
+    """Return whether two texts have the same letters, in any case, and more than a name has."""
+    if _first_letter(text) != _first_letter(other_text):  # as of most pairs; much faster
+        return False
+    letters = _letters(text)
+    return letters == _letters(other_text) and len(letters) >= MIN_COPIED_LETTERS
+
+
+def _first_letter(text: str) -> str:
+    return first_letter(text).casefold()[:1]
 
 
 def _letters(text: str) -> str:
@@ -304,13 +327,13 @@ RULES = (
         name="script",
         meaning="unexpected alphabet",
         advice="check the files",
-        check=_either_side(_is_in_other_script),
+        check=_either_side(is_in_other_script),
     ),
     Rule(
         name="language",
         meaning="wrong language",
         advice="drop them",
-        check=_is_in_other_language,
+        check=_has_foreign_side,
         recommended_share=0.5,
     ),
     Rule(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 from zlib import crc32
 
 from mtkit.corpus.languages import UNSPACED_SCRIPTS, count_languages, count_scripts, is_supported
@@ -80,6 +81,19 @@ class SideStatistics:
         """Whether the scripts separate words by spaces."""
         return not self.scripts & UNSPACED_SCRIPTS
 
+    def record(self) -> dict[str, Any]:
+        """Return the statistics as JSON."""
+        return {
+            "scripts": sorted(self.scripts),
+            "votes": dict(sorted(self.votes.items())),
+            "declared": self.declared,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> SideStatistics:
+        """Restore the statistics from the JSON of `record`."""
+        return cls(frozenset(record["scripts"]), Counter(record["votes"]), record["declared"])
+
 
 @dataclass(frozen=True)
 class CorpusStatistics:
@@ -102,6 +116,32 @@ class CorpusStatistics:
     def length_deviation(self, source: int, target: int) -> float:
         """Return how many standard deviations the length ratio differs from the median."""
         return _deviation(source, target, self.ratio) / self.spread
+
+    def record(self) -> dict[str, Any]:
+        """Return the statistics as JSON, without any text."""
+        return {
+            "source": self.source.record(),
+            "target": self.target.record(),
+            "ratio": self.ratio,
+            "spread": self.spread,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> CorpusStatistics:
+        """Restore the statistics from the JSON of `record`.
+
+        Raises:
+            KeyError, TypeError, ValueError: the record is damaged.
+        """
+        ratio, spread = float(record["ratio"]), float(record["spread"])
+        if not (0 < ratio < math.inf and 0 < spread < math.inf):
+            raise ValueError(f"ratio {ratio} and spread {spread} are of no corpus")
+        return cls(
+            source=SideStatistics.from_record(record["source"]),
+            target=SideStatistics.from_record(record["target"]),
+            ratio=ratio,
+            spread=spread,
+        )
 
 
 def compute_statistics(

@@ -19,6 +19,8 @@ from mtkit.arguments import check_listed, check_text, describe_type
 from mtkit.config.base import validated
 from mtkit.decoding.engines.auto import AutoEngine
 from mtkit.decoding.engines.engine import Engine, EngineOptions, NBestLists, Request, check_names
+from mtkit.decoding.estimation.estimator import WITHOUT_FACTS, Estimator, load_estimator
+from mtkit.decoding.estimation.flags import FLAGS_WITH_FACTS
 from mtkit.decoding.losses import Losses
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.pipeline import open_window
@@ -56,6 +58,23 @@ class Translator:
     """The default request of all calls."""
     models: Sequence[OpenedModel] = ()
     """The models of the engine; empty if the model was not loaded from a folder."""
+    estimator: Estimator = WITHOUT_FACTS
+    """What the model brings along for flags and confidence."""
+
+    @property
+    def confidence_obstacle(self) -> str | None:
+        """Why translations have no confidence; None if they have."""
+        if self.estimator.calibration is not None:
+            return None
+        if len(self.models) > 1:
+            return "the scores of an ensemble are not those of its models"
+        if self.estimator.facts is not None:
+            return "the validation set of the model had too few lines to calibrate it"
+        flags = ", ".join(FLAGS_WITH_FACTS)
+        return (
+            "the model comes from another program or an earlier version of mtkit; nor are there "
+            f"the flags {flags}"
+        )
 
     def __repr__(self) -> str:
         names = [model.name for model in self.models]
@@ -143,7 +162,7 @@ class Translator:
             MtkitError: the translator is closed, or was loaded before this process was forked.
         """
         request = self._request_or_default(request)
-        window = open_window(list(_as_lines(lines)), self.tokenizer, request)
+        window = open_window(list(_as_lines(lines)), self.tokenizer, request, self.estimator)
         wider = _with_spare_hypotheses(request)
         search = self.engine.search(window.sentences, wider, alone=alone)
         return _then(search, window.join)
@@ -226,7 +245,7 @@ def load(
             replace(model, config=model.config.model_copy(update=changed)) for model in models
         ]
         engine = AutoEngine(models, options, request)
-        return Translator(engine, models[0].tokenizer, request, models)
+        return Translator(engine, models[0].tokenizer, request, models, _open_estimator(models))
 
     paths = [path] if path is None or isinstance(path, Place) else path
     for place in check_listed(paths, "path", "path"):
@@ -235,6 +254,13 @@ def load(
                 f"path: expected the path of a run or model, not {describe_type(place)}"
             )
     return read_models(paths, load_opened)
+
+
+def _open_estimator(models: Sequence[OpenedModel]) -> Estimator:
+    """Return the estimator of a model; that of an ensemble is not calibrated to its scores."""
+    first, *others = models
+    estimator = load_estimator(first.artifact)
+    return replace(estimator, calibration=None) if others else estimator
 
 
 def _counted(windows: Iterable[list[Translation]]) -> Iterator[Translation]:

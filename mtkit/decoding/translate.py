@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
     contextmanager,
@@ -19,12 +19,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.storage import path_in_oserror
 from mtkit.corpus.files import count_lines, input_lines, open_input, text_lines
 from mtkit.decoding.api import Translator
+from mtkit.decoding.estimation.verdict import FileVerdict
 from mtkit.decoding.losses import Losses
 from mtkit.decoding.output import check_output, is_stream, open_output
 from mtkit.decoding.table import Table, check_output_name, open_table
@@ -36,6 +37,8 @@ from mtkit.report import plural, say, warn
 
 MAX_NAMED_LINES = 5
 """How many lines the warning about incomplete translations names at most."""
+
+CONFIDENCE_DIGITS = 4
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Files:
     """Resume where an interrupted command stopped, if `is_resumable`."""
     column: str | int | None = None
     """If the input is a table: the column to translate, by name or number."""
+    flags: Path | None = None
+    """Where to write a JSON object for each input line, with its flags and its confidence."""
 
     @property
     def is_resumable(self) -> bool:
@@ -67,16 +72,18 @@ class Files:
         if self.input and not os.path.exists(self.input):
             advice = "to translate a sentence, use: echo TEXT | mtkit translate"
             raise UserError(f"{self.input}: no such file; {advice}")
-        if self.output and self.output.suffix == ".gz":
-            raise UserError(f"{self.output}: the output is plain text; choose a name without .gz")
+        for path in filter(None, (self.output, self.flags)):
+            if path.suffix == ".gz":
+                raise UserError(f"{path}: the output is plain text; choose a name without .gz")
         if self.output and self.column is not None:
             check_output_name(str(self.input), self.output)
-        if self.output:
-            check_output(self.output)
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
-        for path in inputs:
-            if self.output and self.output.is_file() and self.output.samefile(path):
-                raise UserError(f"{path} is an input; choose another output")
+        for output in filter(None, (self.output, self.flags)):
+            check_output(output)
+            if any(_is_same_file(output, path) for path in inputs):
+                raise UserError(f"{output} is an input; choose another output")
+        if self.output and self.flags and _is_same_file(self.output, self.flags):
+            raise UserError(f"{self.flags} is the output; choose another file for --flags")
         if len(inputs) == 2:
             lines, prefixes = (count_lines(str(path)) for path in inputs)
             if prefixes != lines:
@@ -84,6 +91,12 @@ class Files:
                     f"{self.prefixes} has {plural(prefixes, 'line')}, but {self.input} {lines:,}; "
                     "give one prefix for each line (a blank line for none)"
                 )
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    if path.is_file() and other.is_file():
+        return path.samefile(other)
+    return os.path.abspath(path) == os.path.abspath(other) and not is_stream(path)
 
 
 @dataclass(frozen=True)
@@ -133,10 +146,19 @@ class Format:
             "score": translation.score,
             "tokens": translation.tokens,
             "truncated": translation.truncated,
+            **_record_estimate(translation),
         }
         if self.alignments:
             record["alignment"] = to_pharaoh(translation.alignment)
         return record
+
+
+def _record_estimate(translation: Translation) -> dict[str, Any]:
+    """Return the confidence and the flags of a translation as JSON."""
+    confidence = translation.confidence
+    if confidence is not None:
+        confidence = round(confidence, CONFIDENCE_DIGITS)
+    return {"confidence": confidence, "flags": list(translation.flags)}
 
 
 def to_pharaoh(links: set[tuple[int, int]]) -> str:
@@ -208,15 +230,19 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             line_counts=text.line_counts(),
             resume=files.resume,
         ) as (target, done),
+        _open_flags(files.flags) as flags,
         _progress(files, text) as shown,
     ):
         names = " + ".join(model.name for model in translator.models)
         say(f"translating with {names}, {translator.engine.name}")
+        if (files.flags or form.jsonl) and (obstacle := translator.confidence_obstacle):
+            say(f"no confidence, because {obstacle}")
         if done:
             say(f"{files.output}: resuming after {text.unit} {done:,}")
         shown.advance(done)
         number, began = done, time.monotonic()
         losses = Losses(done, text.unit)
+        verdict = FileVerdict(translator.estimator.calibration, text.unit)
         for translations in _translations(translator, text, done):
             rows = [
                 text.output(row, translation)
@@ -225,6 +251,8 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             with path_in_oserror(files.output or Path("stdout")):
                 target.writelines(rows)
                 target.flush()
+            flags.write(number, translations)
+            verdict.add(translation.estimate for translation in translations)
             losses.count(translations)
             if text.is_typed:  # each warning below its line
                 _warn_of(losses)
@@ -240,6 +268,8 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     if files.output:
         seconds = time.monotonic() - began
         say(f"{files.output}: {plural(number - done, text.unit)} written in {seconds:,.1f} s")
+        for sentence in verdict.describe():
+            say(f"{files.output}: {sentence}")
     _warn_of(losses)
     if truncated:
         warn(
@@ -247,6 +277,33 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             f"{text.unit} {', '.join(map(str, examples))}), because they reached max_length "
             f"{translator.request.settings.max_length}"
         )
+
+
+@dataclass(frozen=True)
+class _FlagsFile:
+    """The file of `--flags`."""
+
+    file: BinaryIO | None
+    path: Path | None
+
+    def write(self, done: int, translations: Sequence[Translation]) -> None:
+        """Write a JSON object for each of the translations after the first `done` lines."""
+        if self.file is None or self.path is None:
+            return
+        with path_in_oserror(self.path):
+            for number, translation in enumerate(translations, start=done + 1):
+                record = {"line": number, **_record_estimate(translation)}
+                self.file.write(json.dumps(record).encode() + b"\n")
+            self.file.flush()
+
+
+@contextmanager
+def _open_flags(path: Path | None) -> Iterator[_FlagsFile]:
+    if path is None:
+        yield _FlagsFile(None, None)
+        return
+    with open_output(path) as (file, _):
+        yield _FlagsFile(file, path)
 
 
 def _warn_of(losses: Losses) -> None:

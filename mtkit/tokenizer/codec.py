@@ -109,6 +109,10 @@ class Tokenizer:
             texts = self._target.decode(shown, num_threads=1)
         return [in_one_line(text) for text in texts]
 
+    def decode_source(self, ids: list[list[int]]) -> list[str]:
+        """Return the text of each list of source ids, as corpora hold it."""
+        return list(self._source.decode(ids, num_threads=1))
+
     def is_whole(self, ids: list[int]) -> bool:
         """Return whether all bytes belong to complete characters, so that `decode` drops none."""
         return len(self._text_places(ids)) == sum(i > EOS for i in ids)

@@ -12,9 +12,10 @@ from mtkit.artifacts.stage import Stage
 from mtkit.config.settings import Config
 from mtkit.errors import MtkitError, UserError
 from mtkit.machine import check_single_process
-from mtkit.models.weights import save_weights
+from mtkit.models.weights import assign_weights, save_weights
 from mtkit.report import say
 from mtkit.scoring.adaptation import describe_adaptation
+from mtkit.training.calibration import make_estimator
 from mtkit.training.candidates import choose_trained
 from mtkit.training.interpolation import limit_harm
 from mtkit.training.process_group import SINGLE_PROCESS
@@ -65,6 +66,8 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
         best, adaptation = limit_harm(run, state, best)
     if not run.group.is_main:
         return
+    assign_weights(state.model, best.weights)
+    estimator = make_estimator(run.inputs, state.model.eval(), state.progress.step)
     with stage.write() as draft:
         if adaptation is not None:
             verdict = describe_adaptation(adaptation)
@@ -85,3 +88,4 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
         draft.report.update(run.inputs.ancestors())
         run.inputs.save_model_config(draft.folder)
         save_weights(best.weights, draft.folder / WEIGHTS)
+        estimator.save(draft.folder)

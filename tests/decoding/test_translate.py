@@ -235,7 +235,7 @@ def test_json_and_n_best_rows_agree(tmp_path: Path, real: Path) -> None:
         for line in run(tmp_path, content, translator, n_best=3, jsonl=True).splitlines()
     ]
     assert [list(record) for record in records] == [
-        ["text", "score", "tokens", "truncated", "n_best"]
+        ["text", "score", "tokens", "truncated", "confidence", "flags", "n_best"]
     ] * len(records)
     split = [row.split("\t") for row in rows]
     assert [row[0] for row in split] == [str(n) for n in range(1, 6) for _ in range(3)]

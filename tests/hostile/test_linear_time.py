@@ -47,6 +47,10 @@ from mtkit.corpus.statistics import CorpusStatistics, compute_statistics, hash_o
 from mtkit.corpus.tables import find_columns, read_table
 from mtkit.corpus.tag_words import TagWords
 from mtkit.decoding.engines.engine import Hypothesis, Request
+from mtkit.decoding.estimation.bigrams import MIN_BYTES, SeenBigrams
+from mtkit.decoding.estimation.facts import TrainingFacts
+from mtkit.decoding.estimation.flags import find_flags
+from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.reading import label_words
 from mtkit.decoding.text.case import truecase
 from mtkit.decoding.text.line import Context, Line, Span
@@ -354,6 +358,17 @@ def split_lines_into_sentences(language: str, text: str) -> None:
     split_sentences(text, language)
 
 
+def flag(text: str) -> None:
+    """Flag a line whose translation is the same text, and one whose translation is this text."""
+    statistics = statistics_of("The dog runs over the green field to the old house.")
+    (ids,) = tokenizer().encode_source([text])
+    seen = SeenBigrams(bytes(MIN_BYTES))
+    facts = TrainingFacts(statistics, seen, seen, max_unseen_share=0.5)
+    for source in (text, "A dog."):
+        line = TranslatedLine(source, text, letters=1, source_parts=[ids], target_parts=[ids])
+        find_flags(line, facts)
+
+
 def encode(normalization: str, text: str) -> None:
     tokenizer(normalization).encode_source([text])
     tokenizer(normalization).source_offsets(text)
@@ -488,6 +503,7 @@ SLOW_FUNCTIONS: dict[str, TextFunction] = {
     "text steps, every option": partial(split_and_join, EVERY_OPTION),
     "text steps, as a prefix": lambda text: split_and_join(request(), "A dog.", prefix=text),
     "spell": spell,
+    "flags": flag,
     "encode": partial(encode, "identity"),
     "encode with nmt_nfkc": partial(encode, "nmt_nfkc"),
     "decode": decode,

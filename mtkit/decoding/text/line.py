@@ -10,6 +10,7 @@ from mtkit.arguments import check_text
 from mtkit.config.target_tags import standard_tag
 from mtkit.corpus.text import normalise
 from mtkit.decoding.engines.engine import Request
+from mtkit.decoding.estimation.estimator import NO_ESTIMATE, WITHOUT_FACTS, Estimate, Estimator
 from mtkit.errors import UserError
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
@@ -54,6 +55,8 @@ class Translation:
     """Whether the output reached `max_length`."""
     alternatives: list[Translation] = field(default_factory=list)
     """The other hypotheses of the n-best list, or the other samples, all with different texts."""
+    estimate: Estimate = NO_ESTIMATE
+    """Quality estimation; empty if the request asks for no scores."""
     lost: list[str] = field(default_factory=list)
     """URLs, placeholders, tags and the like in the line that `text` lacks."""
     letters: int = 0
@@ -63,6 +66,19 @@ class Translation:
     alignment: set[tuple[int, int]] = field(default_factory=set)
     """Links (i, j) from word i of the line to word j of `text`, numbered from 0, if requested."""
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What is probably wrong: names of `mtkit.decoding.estimation.flags.FLAGS`."""
+        return self.estimate.flags
+
+    @property
+    def confidence(self) -> float | None:
+        """The predicted chrF / 100, from 0 to 1.
+
+        None if nothing was translated, or the model has no calibration.
+        """
+        return self.estimate.confidence
+
 
 @dataclass(frozen=True)
 class Context:
@@ -70,6 +86,7 @@ class Context:
 
     tokenizer: Tokenizer
     request: Request
+    estimator: Estimator = WITHOUT_FACTS
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from mtkit.corpus.characters import count_letters
 from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
+from mtkit.decoding.estimation.estimator import NO_ESTIMATE, WITHOUT_FACTS, Estimate, Estimator
+from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.text.case import restore_case
 from mtkit.decoding.text.fit import encode_to_fit
 from mtkit.decoding.text.line import (
@@ -67,9 +69,11 @@ class _Tree:
 
 
 @dataclass(frozen=True)
-class _SplitLine:
+class SplitLine:
     """A line after all steps."""
 
+    text: str
+    """The normalised text."""
     tree: _Tree | Leaf
     leaves: Sequence[Leaf]
     """The leaves of the tree, in order."""
@@ -81,6 +85,11 @@ class _SplitLine:
     """Number of letters outside of the spans."""
     unknown_letters: str
     """Those of them that the vocabulary can spell in no way."""
+
+    @property
+    def source_parts(self) -> list[list[int]]:
+        """The subword ids of the leaves that the model reads, without EOS."""
+        return [leaf.ids for leaf in self.leaves if isinstance(leaf, Subwords)]
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,7 @@ class Window:
     """Lines that pass through the steps together, and the sentences that the engine translates."""
 
     sentences: Sequence[Sentence]
-    lines: Sequence[_SplitLine]
+    lines: Sequence[SplitLine]
     context: Context
 
     def join(self, n_best_lists: NBestLists) -> list[Translation]:
@@ -137,7 +146,7 @@ class Window:
         return list(whole) or hypotheses
 
     def _links(
-        self, hypothesis: Hypothesis, text: str, leaf: Subwords, line: _SplitLine
+        self, hypothesis: Hypothesis, text: str, leaf: Subwords, line: SplitLine
     ) -> list[tuple[int, int]]:
         """Return the links of a hypothesis, as in `Answer`."""
         if line.words is None or hypothesis.attention is None or not text.strip():
@@ -156,7 +165,7 @@ class Window:
         return [(source, words.last_character(target)) for source, target in links]
 
     def _translation(
-        self, line: _SplitLine, candidates: Sequence[Sequence[_Candidate]]
+        self, line: SplitLine, candidates: Sequence[Sequence[_Candidate]]
     ) -> Translation:
         """Join the best candidates of all leaves, then the second best ones, and so on.
 
@@ -181,7 +190,7 @@ class Window:
         return replace(best, alternatives=others)
 
     def _finish(
-        self, answer: Answer, hypotheses: Sequence[Hypothesis], line: _SplitLine
+        self, answer: Answer, hypotheses: Sequence[Hypothesis], line: SplitLine
     ) -> Translation:
         """Return the translation of a line: its text, and the hypotheses of all leaves."""
         alignment: set[tuple[int, int]] = set()
@@ -191,36 +200,70 @@ class Window:
         tokens: list[str] = []
         for hypothesis in hypotheses:
             tokens += self.context.tokenizer.target_pieces(hypothesis.tokens)
+        lost = lost_spans(line.spans, answer.text)
         return Translation(
             answer.text,
             _total_score(hypotheses, self.context.request.settings.length_penalty),
             tokens,
             truncated=not all(hypothesis.finished for hypothesis in hypotheses),
-            lost=lost_spans(line.spans, answer.text),
+            estimate=self._estimate(answer, hypotheses, line, lost),
+            lost=lost,
             letters=line.letters,
             unknown_letters=line.unknown_letters,
             alignment=alignment,
         )
+
+    def _estimate(
+        self,
+        answer: Answer,
+        hypotheses: Sequence[Hypothesis],
+        line: SplitLine,
+        lost: Sequence[str],
+    ) -> Estimate:
+        """Return the estimate of a translation; an empty one if the request asks for no scores."""
+        request = self.context.request
+        if not request.scores:
+            return NO_ESTIMATE
+        translated = TranslatedLine(
+            line.text,
+            answer.text,
+            line.letters,
+            is_finished=all(hypothesis.finished for hypothesis in hypotheses),
+            lost=lost,
+            source_parts=line.source_parts,
+            target_parts=[
+                hypothesis.tokens
+                for leaf, hypothesis in zip(line.leaves, hypotheses, strict=True)
+                if isinstance(leaf, Subwords)
+            ],
+            log_probability=_log_probability(hypotheses, request.settings.length_penalty),
+        )
+        return self.context.estimator.estimate(translated)
 
 
 _COPIED = Hypothesis([], score=0.0, finished=True)
 """Stands for text that is copied."""
 
 
-def open_window(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -> Window:
+def open_window(
+    lines: Sequence[Line],
+    tokenizer: Tokenizer,
+    request: Request,
+    estimator: Estimator = WITHOUT_FACTS,
+) -> Window:
     """Lead the lines through all steps to the model.
 
     Raises:
         UserError: a line has no target tag, or a wrong one.
     """
-    context = Context(tokenizer, request)
+    context = Context(tokenizer, request, estimator)
     for line in lines:
         find_tag(line, context)  # also of lines that no step changes
     begun = [_begin(line, tokenizer) for line in lines]
     spans = [part for part in begun if isinstance(part, Span)]
     trees = iter(_run(spans, STEPS, context))
     sentences: list[Sentence] = []
-    split: list[_SplitLine] = []
+    split: list[SplitLine] = []
     for line, part in zip(lines, begun, strict=True):
         tree = part if isinstance(part, Copied) else next(trees)
         leaves: list[Leaf] = []
@@ -233,7 +276,8 @@ def open_window(lines: Sequence[Line], tokenizer: Tokenizer, request: Request) -
         text = part.text
         own_text = without_spans(text)
         split.append(
-            _SplitLine(
+            SplitLine(
+                text,
                 tree,
                 leaves,
                 words=Words(text) if request.alignments and not is_copied else None,
@@ -297,11 +341,19 @@ def _total_score(hypotheses: Sequence[Hypothesis], length_penalty: float) -> flo
     """Return log P / |y|^alpha of all hypotheses together; None if one has no score."""
     if len(hypotheses) == 1:
         return hypotheses[0].score
+    log_probability = _log_probability(hypotheses, length_penalty)
+    if log_probability is None:
+        return None
+    total_length = sum(len(hypothesis.tokens) for hypothesis in hypotheses)
+    return log_probability / float(max(total_length, 1) ** length_penalty)
+
+
+def _log_probability(hypotheses: Sequence[Hypothesis], length_penalty: float) -> float | None:
+    """Return log P of all hypotheses together; None if one has no score."""
     log_probabilities: list[float] = []
     for hypothesis in hypotheses:
         if hypothesis.score is None:
             return None
         length = max(len(hypothesis.tokens), 1)
         log_probabilities.append(hypothesis.score * length**length_penalty)
-    total_length = sum(len(hypothesis.tokens) for hypothesis in hypotheses)
-    return sum(log_probabilities) / float(max(total_length, 1) ** length_penalty)
+    return sum(log_probabilities)

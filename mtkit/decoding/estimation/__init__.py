@@ -1,0 +1,1 @@
+"""Quality estimation: what can be said of a translation without a reference."""

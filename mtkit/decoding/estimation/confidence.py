@@ -1,0 +1,100 @@
+"""Confidence: the chrF that a translation probably has, divided by 100.
+
+A logistic curve of three numbers: the mean log probability of a subword, the share of subword pairs
+in the source that training lacks, and how unusual the length is. `mtkit.training.calibration` fits
+it to the validation set; a weight never has the wrong sign, so confidence never rises with them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mtkit.decoding.estimation.facts import TrainingFacts
+from mtkit.decoding.estimation.translated import TranslatedLine
+
+MAX_LENGTH_DEVIATION = 20.0
+"""Longer or shorter translations count as this unusual."""
+
+
+class Features(NamedTuple):
+    """What confidence depends on; the larger, the lower."""
+
+    surprise: float
+    """Mean negative log probability of a target subword, in nats."""
+    unseen_share: float
+    """Share of the subword pairs in the source that training lacks."""
+    length_deviation: float
+    """Standard deviations between the length ratio and the usual one."""
+
+
+def compute_features(line: TranslatedLine, facts: TrainingFacts) -> Features | None:
+    """Return the features of a line; None if it was not translated, or its score is unknown."""
+    if line.is_copied or line.log_probability is None:
+        return None
+    tokens = sum(map(len, line.target_parts))
+    deviation = facts.statistics.length_deviation(len(line.source), len(line.text))
+    return Features(
+        surprise=-line.log_probability / max(tokens, 1),
+        unseen_share=facts.source_bigrams.unseen_share(line.source_parts),
+        length_deviation=min(deviation, MAX_LENGTH_DEVIATION),
+    )
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Confidence as a function of the features, fitted to translations with references."""
+
+    intercept: float
+    weights: Features
+    """How much each feature lowers the logit of confidence; at least 0."""
+    residual: float = 0.0
+    """Standard deviation of chrF / 100 of a line from its confidence."""
+    offset: float = 0.0
+    """chrF / 100 of all lines together, minus their mean confidence (weighted by length)."""
+    offset_error: float = 0.0
+    """Standard error of the offset."""
+    lines: int = 0
+    """Number of lines that were fitted."""
+
+    def confidence(self, features: Features) -> float:
+        """Return the confidence of a line, from 0 to 1."""
+        pairs = zip(self.weights, features, strict=True)
+        logit = self.intercept - sum(weight * feature for weight, feature in pairs)
+        return 1 / (1 + math.exp(min(-logit, 700.0)))
+
+    def record(self) -> dict[str, Any]:
+        """Return the calibration as JSON."""
+        return {
+            "intercept": self.intercept,
+            "weights": self.weights._asdict(),
+            "residual": self.residual,
+            "offset": self.offset,
+            "offset_error": self.offset_error,
+            "lines": self.lines,
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Calibration:
+        """Restore the calibration from the JSON of `record`.
+
+        Raises:
+            KeyError, TypeError, ValueError: the record is damaged.
+        """
+        return cls(
+            intercept=_finite(record["intercept"]),
+            weights=Features(**{name: _finite(value) for name, value in record["weights"].items()}),
+            residual=_finite(record["residual"]),
+            offset=_finite(record["offset"]),
+            offset_error=_finite(record["offset_error"]),
+            lines=int(record["lines"]),
+        )
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value} is not finite")
+    return number

@@ -1,0 +1,95 @@
+"""The quality estimator of a model: it gives each line its flags and its confidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.storage import read_json, write_json
+from mtkit.decoding.estimation.bigrams import SeenBigrams
+from mtkit.decoding.estimation.confidence import Calibration, Features, compute_features
+from mtkit.decoding.estimation.facts import TrainingFacts
+from mtkit.decoding.estimation.flags import find_flags
+from mtkit.decoding.estimation.translated import TranslatedLine
+from mtkit.errors import UserError
+
+ESTIMATION = "estimation.json"
+SOURCE_BIGRAMS, TARGET_BIGRAMS = "source.bigrams", "target.bigrams"
+"""Files of a model folder."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What can be said of a translation without a reference."""
+
+    flags: tuple[str, ...] = ()
+    """Names of FLAGS."""
+    confidence: float | None = None
+    """Predicted chrF / 100; None if nothing was translated, or the model has no calibration."""
+    features: Features | None = None
+    """What confidence depends on."""
+    length: int = 0
+    """Number of characters of the line, by which it counts in the chrF of a file."""
+
+
+NO_ESTIMATE = Estimate()
+"""The estimate of a line without letters to translate."""
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """What a model brings along for quality estimation."""
+
+    facts: TrainingFacts | None = None
+    """None: flags that need them are never set."""
+    calibration: Calibration | None = None
+    """None: there is no confidence."""
+
+    def estimate(self, line: TranslatedLine) -> Estimate:
+        """Return flags and confidence of a line; neither of a line without letters to translate."""
+        if not line.letters:
+            return NO_ESTIMATE
+        features = None if self.facts is None else compute_features(line, self.facts)
+        confidence = None
+        if self.calibration is not None:
+            # A line that was copied has letters, but of a script that the vocabulary lacks.
+            confidence = 0.0 if features is None else self.calibration.confidence(features)
+        return Estimate(find_flags(line, self.facts), confidence, features, len(line.source))
+
+    def save(self, folder: Path) -> None:
+        """Write the estimator into the folder of a model."""
+        if self.facts is None:
+            return
+        calibration = None if self.calibration is None else self.calibration.record()
+        write_json(folder / ESTIMATION, {"facts": self.facts.record(), "calibration": calibration})
+        (folder / SOURCE_BIGRAMS).write_bytes(self.facts.source_bigrams.bits)
+        (folder / TARGET_BIGRAMS).write_bytes(self.facts.target_bigrams.bits)
+
+
+WITHOUT_FACTS = Estimator()
+"""The estimator of a model that brings nothing along."""
+
+
+def load_estimator(artifact: Artifact) -> Estimator:
+    """Load the estimator of a model; one without facts if the model has none.
+
+    Raises:
+        UserError: a file is damaged.
+    """
+    if ESTIMATION not in artifact.files:
+        return WITHOUT_FACTS
+    path = artifact.file(ESTIMATION)
+    try:
+        record = read_json(path)
+        facts = TrainingFacts.from_record(
+            record["facts"],
+            source_bigrams=SeenBigrams(artifact.file(SOURCE_BIGRAMS).read_bytes()),
+            target_bigrams=SeenBigrams(artifact.file(TARGET_BIGRAMS).read_bytes()),
+        )
+        calibration = record["calibration"]
+        if calibration is not None:
+            calibration = Calibration.from_record(calibration)
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error!r}); copy the model again") from None
+    return Estimator(facts, calibration)

@@ -1,0 +1,90 @@
+"""The verdict on a file without references: its predicted chrF, and the flags of its lines."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mtkit.decoding.estimation.confidence import Calibration
+from mtkit.decoding.estimation.estimator import Estimate
+from mtkit.decoding.estimation.flags import FLAGS
+from mtkit.report import plural
+
+LOW_CONFIDENCE = 0.3
+"""Lines with less confidence are counted."""
+DEVIATIONS = 1.96
+"""Half of a 95 % interval, in standard errors."""
+
+
+@dataclass
+class FileVerdict:
+    """Sums over the lines of a file, so that memory does not grow with the file."""
+
+    calibration: Calibration | None
+    unit: str = "line"
+    """What a line is called in messages."""
+    lines: int = 0
+    """Number of lines with confidence."""
+    low: int = 0
+    """Number of lines with less than LOW_CONFIDENCE."""
+    flags: Counter[str] = field(default_factory=Counter)
+    """Number of lines with each flag."""
+    _length: float = 0.0
+    _squared_length: float = 0.0
+    _confidence: float = 0.0
+    """Sum of confidence times length: longer lines count more in the chrF of a file."""
+
+    def add(self, estimates: Iterable[Estimate]) -> None:
+        """Count the estimates of some lines."""
+        for estimate in estimates:
+            self.flags.update(estimate.flags)
+            if estimate.confidence is None:
+                continue
+            self.lines += 1
+            self.low += estimate.confidence < LOW_CONFIDENCE
+            self._length += estimate.length
+            self._squared_length += estimate.length**2
+            self._confidence += estimate.confidence * estimate.length
+
+    @property
+    def chrf(self) -> tuple[float, float, float] | None:
+        """The predicted chrF of the file, and its 95 % interval; None if no line has confidence.
+
+        The interval is where the chrF with references would lie. The bootstrap over lines would
+        only say how the prediction varies with other lines, not how wrong it is for these.
+        """
+        if self.calibration is None or not self._length:
+            return None
+        mean = self._confidence / self._length + self.calibration.offset
+        residual = self.calibration.residual * math.sqrt(self._squared_length) / self._length
+        half_width = DEVIATIONS * math.hypot(residual, self.calibration.offset_error)
+        value, low, high = (
+            100 * min(1.0, max(0.0, share))
+            for share in (mean, mean - half_width, mean + half_width)
+        )
+        return value, low, high
+
+    def describe(self) -> Iterator[str]:
+        """Say the predicted chrF, the share of lines with low confidence, and the flags."""
+        if self.chrf is not None:
+            value, low, high = self.chrf
+            share = self.low / self.lines
+            yield (
+                f"predicted chrF {value:.1f} [{low:.1f}, {high:.1f}]; {share:.0%} of "
+                f"{plural(self.lines, self.unit)} below {100 * LOW_CONFIDENCE:.0f}"
+            )
+        if self.flags:
+            counts = [f"{self.flags[flag.name]:,} {flag.name}" for flag in FLAGS]
+            present = [count for count in counts if not count.startswith("0 ")]
+            yield f"{self.unit}s with flags: {', '.join(present)}"
+
+    def record(self) -> dict[str, Any]:
+        """Return the verdict as JSON."""
+        record: dict[str, Any] = {"lines": self.lines}
+        if self.chrf is not None:
+            value, low, high = self.chrf
+            record |= {"predicted_chrf": value, "interval": [low, high], "low": self.low}
+        return record | {"flags": {flag.name: self.flags[flag.name] for flag in FLAGS}}

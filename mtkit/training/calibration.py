@@ -1,0 +1,258 @@
+"""The quality estimator of a model, made at the end of training.
+
+The token store shows what the training data is like. Translations of the validation set show how
+far scores can be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtkit.batching.store import Store
+from mtkit.corpus.characters import count_letters
+from mtkit.corpus.read import Pair
+from mtkit.corpus.statistics import compute_statistics
+from mtkit.decoding.api import Translator
+from mtkit.decoding.engines.engine import Request
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.estimation.bigrams import SeenBigrams
+from mtkit.decoding.estimation.confidence import Calibration, Features
+from mtkit.decoding.estimation.estimator import Estimator
+from mtkit.decoding.estimation.facts import TrainingFacts
+from mtkit.decoding.estimation.flags import FLAGS, find_flags
+from mtkit.decoding.estimation.translated import TranslatedLine
+from mtkit.decoding.limits import limit_lengths
+from mtkit.decoding.text.line import Line, Translation
+from mtkit.decoding.text.untranslatable import find_untranslatable, lost_spans, without_spans
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.report import say, silently
+from mtkit.scoring.metrics import score, sentence_chrf
+from mtkit.training.setup import RunInputs
+
+BIGRAM_BLOCK = 1 << 16
+"""Number of training pairs whose subword pairs are collected at once."""
+SAMPLED_PAIRS = 5_000
+"""Number of training pairs whose lengths, scripts, languages and flags are looked at."""
+MAX_FLAGGED = 0.05
+"""A flag that a larger share of the corpus's own translations has says nothing in this corpus."""
+LIKE_TRAINING = 0.995
+"""Share of the validation set that counts as like the training data."""
+MIN_UNLIKE = 0.4
+"""A source with a smaller share of unseen subword pairs is never unlike the training data."""
+MIN_CALIBRATED, MAX_CALIBRATED = 100, 500
+"""Fewest lines that confidence is fitted to, and most."""
+MAX_COST = 0.05
+"""Most subwords of the beam per subword of training; both take about the same time."""
+FOLDS = 5
+"""Confidence is compared with lines that it was not fitted to, by cross-validation."""
+RIDGE = 0.01
+"""Penalty of squared weights, which keeps them finite."""
+NEWTON_STEPS = 30
+DIGITS = 4
+"""Decimals of the fitted numbers, so that rounding on other machines hardly changes them."""
+
+_Numbers = NDArray[np.float64]
+
+
+def make_estimator(inputs: RunInputs, model: EncoderDecoder, steps: int) -> Estimator:
+    """Return the estimator of a model after so many steps of training.
+
+    It has no calibration if the validation set has too few lines. The result depends on nothing
+    but the arguments, so that an interrupted run ends with the same estimator.
+    """
+    facts = collect_facts(inputs)
+    translator = Translator(
+        PyTorchEngine(model),
+        inputs.tokenizer,
+        Request(inputs.config.decoding),
+        estimator=Estimator(facts),
+    )
+    with closing(translator):
+        calibration = _calibrate(inputs, translator, steps)
+    return Estimator(facts, calibration)
+
+
+def collect_facts(inputs: RunInputs) -> TrainingFacts:
+    """Return what the training data shows."""
+    sample = _sample_pairs(inputs)
+    with silently():
+        languages = (None, inputs.config.data.target_language)
+        statistics = replace(compute_statistics(sample, languages), sample=())
+    facts = TrainingFacts(
+        statistics=statistics,
+        source_bigrams=SeenBigrams.of(_blocks(inputs.data.train, target=False)),
+        target_bigrams=SeenBigrams.of(_blocks(inputs.data.train, target=True)),
+        max_unseen_share=1.0,
+    )
+    valid_sources = inputs.tokenizer.encode_source(inputs.data.valid_source)
+    shares = [facts.source_bigrams.unseen_share([ids]) for ids in valid_sources]
+    usual_share = float(np.quantile(shares, LIKE_TRAINING))
+    return replace(
+        facts,
+        max_unseen_share=round(max(MIN_UNLIKE, usual_share), DIGITS),
+        unreliable_flags=_unreliable_flags(sample, facts, inputs),
+    )
+
+
+def _blocks(store: Store, *, target: bool) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the joined ids of one side of many pairs, and their lengths."""
+    for first in range(0, len(store), BIGRAM_BLOCK):
+        rows = np.arange(first, min(first + BIGRAM_BLOCK, len(store)))
+        ids, lengths = store.side(rows, target=target)
+        yield ids.astype(np.int64), lengths
+
+
+def _sample_pairs(inputs: RunInputs) -> list[Pair]:
+    """Return training pairs at equal distances, as text."""
+    store = inputs.data.train
+    count = min(SAMPLED_PAIRS, len(store))
+    rows = np.arange(count) * len(store) // count
+    sources = inputs.tokenizer.decode_source(_split(*store.side(rows, target=False)))
+    targets = inputs.tokenizer.decode(_split(*store.side(rows, target=True)))
+    return [
+        Pair(source, target, corpus=0, file="", line=row)
+        for row, (source, target) in enumerate(zip(sources, targets, strict=True))
+    ]
+
+
+def _split(ids: NDArray[np.integer], lengths: NDArray[np.int64]) -> list[list[int]]:
+    ends = lengths.cumsum()[:-1]
+    return [part.tolist() for part in np.split(ids, ends)]
+
+
+def _unreliable_flags(
+    sample: Sequence[Pair], facts: TrainingFacts, inputs: RunInputs
+) -> frozenset[str]:
+    """Return the flags that too many of the corpus's own translations would have."""
+    sources = inputs.tokenizer.encode_source([pair.source for pair in sample])
+    targets = inputs.tokenizer.encode_target([pair.target for pair in sample])
+    counts = dict.fromkeys((flag.name for flag in FLAGS), 0)
+    for pair, source_ids, target_ids in zip(sample, sources, targets, strict=True):
+        line = TranslatedLine(
+            pair.source,
+            pair.target,
+            letters=count_letters(without_spans(pair.source)),
+            lost=lost_spans(find_untranslatable(pair.source), pair.target),
+            source_parts=[source_ids],
+            target_parts=[target_ids],
+        )
+        for name in find_flags(line, facts):
+            counts[name] += 1
+    return frozenset(name for name, count in counts.items() if count > MAX_FLAGGED * len(sample))
+
+
+def _calibrate(inputs: RunInputs, translator: Translator, steps: int) -> Calibration | None:
+    """Translate a part of the validation set, and fit confidence to it."""
+    references = inputs.data.valid_target
+    if len(references) < MIN_CALIBRATED:
+        say(f"confidence: none, because the validation set has fewer than {MIN_CALIBRATED} lines")
+        return None
+    translations = _translate_part(inputs, translator, steps)
+    rows: list[int] = []
+    features: list[Features] = []
+    chrf: list[float] = []
+    for row, translation in sorted(translations.items()):
+        if translation.estimate.features is not None:  # the line went through the model
+            rows.append(row)
+            features.append(translation.estimate.features)
+            chrf.append(sentence_chrf(translation.text, [references[row]]) / 100)
+    if len(rows) < MIN_CALIBRATED // 2:
+        say("confidence: none, because the validation set has hardly a line to translate")
+        return None
+    curve, predicted = fit_confidence(np.array(features), np.array(chrf))
+    hypotheses = [translations[row].text for row in rows]
+    whole = score(hypotheses, [references[row] for row in rows], keys=["chrf"])["chrf"].value / 100
+    lengths = np.array([translations[row].estimate.length for row in rows], np.float64)
+    residuals = np.array(chrf) - predicted
+    shares = lengths / lengths.sum()
+    residual = float(residuals.std())
+    say(
+        f"confidence: fitted to the chrF of {len(rows):,} validation lines; it differs by "
+        f"{100 * residual:.0f} from that of a line"
+    )
+    return replace(
+        curve,
+        residual=round(residual, DIGITS),
+        offset=round(whole - float(shares @ predicted), DIGITS),
+        offset_error=round(residual * float(np.sqrt(shares @ shares)), DIGITS),
+        lines=len(rows),
+    )
+
+
+def _translate_part(
+    inputs: RunInputs, translator: Translator, steps: int
+) -> dict[int, Translation]:
+    """Translate lines spread over the validation set, as many as training makes worth it.
+
+    The number depends on the steps and on lengths, not on the time, which never comes twice.
+    """
+    sources, references = inputs.data.valid_source, inputs.data.valid_target
+    groups = limit_lengths(sources, references, translator.tokenizer, translator.request)
+    beam = translator.request.settings.beam
+    lengths = sum(len(group.rows) * group.request.settings.max_length for group in groups)
+    cost = beam * lengths / len(sources)
+    budget = MAX_COST * steps * inputs.config.batching.max_tokens
+    count = min(len(sources), MAX_CALIBRATED, max(MIN_CALIBRATED, int(budget / cost)))
+    chosen = {place * len(sources) // count for place in range(count)}
+    tags = inputs.data.valid_tags
+    translations: dict[int, Translation] = {}
+    for group in groups:
+        rows = [row for row in group.rows if row in chosen]
+        lines = [Line(sources[row], tag=tags[row]) for row in rows]
+        found = translator.submit(lines, group.request).result()
+        translations.update(zip(rows, found, strict=True))
+    return translations
+
+
+def fit_confidence(features: _Numbers, chrf: _Numbers) -> tuple[Calibration, _Numbers]:
+    """Fit the curve to some lines; return it with predictions by cross-validation.
+
+    `features`: (N, 3), as in `Features`. `chrf`: (N,), from 0 to 1.
+    """
+    predicted = np.zeros(len(chrf))
+    folds = np.arange(len(chrf)) % FOLDS
+    for fold in range(FOLDS):
+        is_left_out = folds == fold
+        weights = _fit(features[~is_left_out], chrf[~is_left_out])
+        predicted[is_left_out] = _predict(features[is_left_out], weights)
+    intercept, *slopes = np.round(_fit(features, chrf), DIGITS).tolist()
+    curve = Calibration(intercept, Features(*slopes))
+    return curve, predicted
+
+
+def _fit(features: _Numbers, chrf: _Numbers) -> _Numbers:
+    """Return intercept and weights of the curve; no weight is negative."""
+    is_used = np.ones(features.shape[1], bool)
+    while True:
+        solution = _solve(features[:, is_used], chrf)
+        weights = np.zeros(features.shape[1])
+        weights[is_used] = solution[1:]
+        if (weights >= 0).all():
+            return np.concatenate([solution[:1], weights])
+        is_used &= weights >= 0  # fit again without what has the wrong sign
+
+
+def _solve(features: _Numbers, chrf: _Numbers) -> _Numbers:
+    """Minimise the cross-entropy of the logistic curve by Newton's method."""
+    mean = features.mean(axis=0)
+    scale = features.std(axis=0) + 1e-6
+    inputs = np.column_stack([np.ones(len(chrf)), -(features - mean) / scale])
+    weights = np.zeros(inputs.shape[1])
+    ridge = RIDGE * np.eye(len(weights))
+    for _ in range(NEWTON_STEPS):
+        predicted = 1 / (1 + np.exp(-inputs @ weights))
+        gradient = inputs.T @ (predicted - chrf) + ridge @ weights
+        curvature = (inputs.T * (predicted * (1 - predicted))) @ inputs + ridge
+        weights = weights - np.linalg.solve(curvature, gradient)
+    slopes = weights[1:] / scale
+    return np.concatenate([[weights[0] + slopes @ mean], slopes])
+
+
+def _predict(features: _Numbers, weights: _Numbers) -> _Numbers:
+    logits = weights[0] - features @ weights[1:]
+    return np.asarray(1 / (1 + np.exp(-logits)))

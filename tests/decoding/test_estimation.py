@@ -1,0 +1,172 @@
+"""Confidence, the verdict on a file, and what a model folder brings along for them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from estimators import CALIBRATION, ESTIMATOR, LINES, write_model_with
+from folders import train
+from mtkit.artifacts.manifest import open_artifact
+from mtkit.artifacts.replacement import create
+from mtkit.decoding.api import load
+from mtkit.decoding.estimation.confidence import Features, compute_features
+from mtkit.decoding.estimation.estimator import ESTIMATION, SOURCE_BIGRAMS, Estimate, load_estimator
+from mtkit.decoding.estimation.translated import TranslatedLine
+from mtkit.decoding.estimation.verdict import FileVerdict
+from mtkit.errors import UserError
+
+features = st.tuples(st.floats(0, 1e6), st.floats(0, 1), st.floats(0, 20))
+
+
+@given(lower=features, higher=features)
+def test_confidence_is_a_share_that_never_rises_with_a_feature(
+    lower: tuple[float, float, float], higher: tuple[float, float, float]
+) -> None:
+    better = Features(*map(min, lower, higher))
+    worse = Features(*map(max, lower, higher))
+    assert 0 <= CALIBRATION.confidence(worse) <= CALIBRATION.confidence(better) <= 1
+
+
+def test_the_features_of_a_line_do_not_depend_on_its_division_into_parts() -> None:
+    facts = ESTIMATOR.facts
+    assert facts is not None
+    source, text = "A dog runs. Why is it so?", "A dog runs. Why is it so?"
+    parts = train().encode_source(["A dog runs.", "Why is it so?"])
+    line = TranslatedLine(
+        source, text, letters=18, source_parts=parts, target_parts=parts, log_probability=-9.0
+    )
+    found = compute_features(line, facts)
+    assert found is not None
+    assert found.surprise == pytest.approx(9.0 / sum(map(len, parts)))
+    assert found.unseen_share == 0
+
+
+def test_a_line_in_an_unknown_script_has_no_confidence_left() -> None:
+    copied = TranslatedLine("Собака бежит.", "Собака бежит.", letters=11)
+    estimate = ESTIMATOR.estimate(copied)
+    assert estimate.confidence == 0
+    assert {"copied", "unlike"} <= set(estimate.flags)
+
+
+def test_an_estimator_is_saved_and_restored(tmp_path: Path) -> None:
+    model = write_model_with(tmp_path / "model", ESTIMATOR)
+    copy = shutil.copytree(model, tmp_path / "elsewhere" / "copy")
+    restored = load_estimator(open_artifact(copy, "model"))
+    assert restored.calibration == CALIBRATION
+    assert restored.facts is not None and ESTIMATOR.facts is not None
+    assert restored.facts.record() == ESTIMATOR.facts.record()
+    assert restored.facts.source_bigrams.bits == ESTIMATOR.facts.source_bigrams.bits
+
+
+def test_translations_of_a_calibrated_model_have_confidence(tmp_path: Path) -> None:
+    translator = load(write_model_with(tmp_path / "model", ESTIMATOR), "cpu")
+    assert translator.confidence_obstacle is None
+    *translated, blank, numbers = translator.results([*LINES, "", "12"])
+    assert all(line.confidence is not None and 0 <= line.confidence <= 1 for line in translated)
+    assert blank.confidence is None and numbers.confidence is None
+
+
+def test_both_engines_give_the_same_confidence(tmp_path: Path) -> None:
+    model = write_model_with(tmp_path / "model", ESTIMATOR)
+    confidences = [
+        [line.confidence for line in load(model, "cpu", engine=engine).results(LINES)]
+        for engine in ("torch", "ctranslate2")
+    ]
+    assert confidences[0] == pytest.approx(confidences[1], abs=1e-4)
+
+
+def test_why_there_is_no_confidence(tmp_path: Path) -> None:
+    model = write_model_with(tmp_path / "model", ESTIMATOR)
+    plain = tmp_path / "plain"
+    few = write_model_with(tmp_path / "few" / "model", replace(ESTIMATOR, calibration=None))
+    obstacles = [load(paths, "cpu").confidence_obstacle for paths in ([model] * 2, plain, few)]
+    for obstacle, word in zip(obstacles, ("ensemble", "another program", "too few"), strict=True):
+        assert obstacle is not None and word in obstacle
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda record: record.pop("facts"),
+        lambda record: record["facts"]["statistics"].update(ratio=-1),
+        lambda record: record["facts"]["statistics"].update(spread=float("nan")),
+        lambda record: record["facts"]["statistics"].update(target=3),
+        lambda record: record["facts"].update(max_unseen_share="x"),
+        lambda record: record["facts"].update(unreliable_flags=7),
+        lambda record: record["calibration"].update(intercept=float("inf")),
+        lambda record: record["calibration"].update(weights={"other": 1}),
+        lambda record: record["calibration"].pop("residual"),
+    ],
+)
+def test_a_damaged_estimator_is_an_error(tmp_path: Path, damage: object) -> None:
+    ESTIMATOR.save(tmp_path)
+    record = json.loads((tmp_path / ESTIMATION).read_text())
+    damage(record)  # type: ignore[operator]
+    with create(tmp_path / "model", "model", {}, {}) as folder:
+        ESTIMATOR.save(folder)
+        (folder / ESTIMATION).write_text(json.dumps(record))
+    with pytest.raises(UserError, match="damaged"):
+        load_estimator(open_artifact(tmp_path / "model", "model"))
+
+
+def test_a_filter_of_another_size_is_an_error(tmp_path: Path) -> None:
+    with create(tmp_path / "model", "model", {}, {}) as folder:
+        ESTIMATOR.save(folder)
+        (folder / SOURCE_BIGRAMS).write_bytes(b"123")
+    with pytest.raises(UserError, match="damaged"):
+        load_estimator(open_artifact(tmp_path / "model", "model"))
+
+
+# Plain numbers, because checked constructors use random numbers, which hypothesis refuses.
+confidences = st.lists(st.tuples(st.none() | st.floats(0, 1), st.integers(1, 2_000)), max_size=30)
+
+
+def estimates_of(drawn: list[tuple[float | None, int]]) -> list[Estimate]:
+    return [Estimate(flags=("loop",), confidence=each, length=length) for each, length in drawn]
+
+
+@given(first=confidences, second=confidences)
+def test_the_verdict_does_not_depend_on_how_lines_are_grouped(
+    first: list[tuple[float | None, int]], second: list[tuple[float | None, int]]
+) -> None:
+    together, apart = FileVerdict(CALIBRATION), FileVerdict(CALIBRATION)
+    together.add(estimates_of([*first, *second]))
+    apart.add(estimates_of(first))
+    apart.add(estimates_of(second))
+    assert together.record() == apart.record()
+    if together.chrf is None:
+        assert together.lines == 0
+    else:
+        value, low, high = together.chrf
+        assert 0 <= low <= value <= high <= 100
+    assert sum("loop" in sentence for sentence in together.describe()) == bool(first or second)
+
+
+@pytest.mark.parametrize("lines", [200, 2_000])
+def test_the_interval_of_a_file_holds_its_chrf_19_times_in_20(lines: int) -> None:
+    """Lines are drawn as the calibration says: their chrF differs from confidence by chance."""
+    generator = np.random.default_rng(1)
+    hits = 0
+    for _ in range(200):
+        confidence = generator.uniform(0.2, 0.9, lines)
+        lengths = generator.integers(20, 200, lines)
+        chrf = confidence + generator.normal(0, CALIBRATION.residual, lines)
+        shift = generator.normal(CALIBRATION.offset, CALIBRATION.offset_error)
+        truth = 100 * ((chrf * lengths).sum() / lengths.sum() + shift)
+        verdict = FileVerdict(CALIBRATION)
+        verdict.add(
+            Estimate(confidence=float(each), length=int(length))
+            for each, length in zip(confidence, lengths, strict=True)
+        )
+        assert verdict.chrf is not None
+        _, low, high = verdict.chrf
+        hits += low <= truth <= high
+    assert 180 <= hits <= 199
