@@ -58,20 +58,29 @@ def score(
             "each line; once for each system, in the same order.",
         ),
     ] = None,
+    model: Model = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Score translations against references.
+    """Score translations against references, or estimate them without.
 
     Prints BLEU, chrF and TER with sacreBLEU's signatures and 95 % confidence intervals. With
     several systems, "people agree" estimates how often people would rank two systems with such a
-    difference as the metric does. With --scores alone, without references, compares these scores.
+    difference as the metric does. With --source and no -r, a model predicts chrF and says what is
+    probably wrong. With only --scores, compares these scores.
     Example: mtkit score -r test.fr a.txt b.txt --paired
     """
     if not reference:
-        _score_without_references(hypotheses, scores, paired=paired, as_json=json)
+        refuse("needs references; give them with -r", language=language, by_length=by_length)
+        if source or hypotheses:
+            refuse("needs references; give them with -r", paired=paired, scores=scores)
+            _estimate(hypotheses, source, model, worst=worst, as_json=json)
+        else:
+            refuse("needs references or --source", worst=worst or None, model=model)
+            _score_line_scores(scores, paired=paired, as_json=json)
         return
+    refuse("cannot be used with references", model=model)
     if not source:
         refuse("needs the source text; give it with --source", by_length=by_length)
     elif not (worst or by_length):
@@ -92,11 +101,9 @@ def score(
     show(records, lambda _: score_lines(systems), as_json=json)
 
 
-def _score_without_references(
-    hypotheses: list[Path] | None, scores: list[Path] | None, *, paired: bool, as_json: bool
-) -> None:
-    """Print what can be said without references: the means of --scores, and their tests."""
-    if hypotheses or not scores:
+def _score_line_scores(scores: list[Path] | None, *, paired: bool, as_json: bool) -> None:
+    """Print the means of --scores, and their tests."""
+    if not scores:
         raise UserError(
             "mtkit score: missing option '-r' / '--reference'; see `mtkit score --help`"
         )
@@ -105,6 +112,26 @@ def _score_without_references(
     systems = score_line_files(scores, paired=paired)
     records = [system.record() for system in systems]
     show(records, lambda _: score_lines(systems), as_json=as_json)
+
+
+def _estimate(
+    hypotheses: list[Path] | None,
+    source: Path | None,
+    model: str | None,
+    *,
+    worst: int,
+    as_json: bool,
+) -> None:
+    """Print what a model says of translations without references."""
+    if not hypotheses or source is None:
+        raise UserError(
+            "give references with -r; or, to estimate without them, translations and --source"
+        )
+    from mtkit.decoding.estimation.files import estimate_files, estimate_table
+
+    files = estimate_files(source, hypotheses, model, worst=worst)
+    records = [file.record() for file in files]
+    show(records, lambda _: estimate_table(files), as_json=as_json)
 
 
 def attend(

@@ -40,6 +40,24 @@ def shift_right(target: TargetIds) -> TargetIds:
 
 
 @torch.no_grad()
+def log_probabilities(
+    model: TranslationModel[Any, Any], source: SourceIds, target: TargetIds
+) -> Float[Tensor, " N"]:
+    """Return log P of each translation, as the search computes it: without PAD and BOS.
+
+    `target` ends in EOS, which counts. Arguments are as in `teacher_force`.
+    """
+    _, decoded = teacher_force(model, source, target)
+    logits = model.project(decoded.hidden).float()  # (N, T, V)
+    logits[..., [PAD, BOS]] = float("-inf")
+    is_text = target != PAD
+    # A place after EOS gets any symbol that has a finite log probability.
+    symbols = target.where(is_text, EOS).unsqueeze(2)
+    log_probs = logits.log_softmax(dim=2).gather(2, symbols).squeeze(2)
+    return (log_probs * is_text).sum(dim=1)
+
+
+@torch.no_grad()
 def attention_to_source(
     model: TranslationModel[Any, Any], source: SourceIds, target: TargetIds
 ) -> Float[Tensor, "N T S"]:

@@ -1,0 +1,238 @@
+"""`mtkit score` without references: estimate existing translations with a model.
+
+Forced decoding gives the log probability that the search would have given, if it had found the
+translation. Confidence is fitted to translations of the model itself, so those of people or of
+other programs get less of it than their chrF.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from mtkit.decoding.engines.engine import Request
+from mtkit.decoding.estimation.estimator import Estimate, Estimator, load_estimator
+from mtkit.decoding.estimation.flags import FLAGS
+from mtkit.decoding.estimation.translated import TranslatedLine
+from mtkit.decoding.estimation.verdict import LOW_CONFIDENCE, FileVerdict
+from mtkit.decoding.reading import Reader
+from mtkit.decoding.search.forced import log_probabilities
+from mtkit.decoding.text.line import Copied, Line
+from mtkit.decoding.text.pipeline import Leaf, open_window
+from mtkit.decoding.text.sentences import SENTENCE_END
+from mtkit.decoding.text.untranslatable import lost_spans
+from mtkit.errors import UserError
+from mtkit.models.folder import Place
+from mtkit.progress import progress
+from mtkit.report import header, plural, printable, table, wrap
+from mtkit.scoring.line_files import load_lines
+from mtkit.symbols import EOS, PAD
+
+WINDOW = 1024
+"""Number of lines that are read and scored together."""
+
+
+@dataclass(frozen=True)
+class EstimatedLine:
+    """A line and its translation, with what can be said of it."""
+
+    number: int
+    source: str
+    text: str
+    estimate: Estimate
+
+    def record(self) -> dict[str, Any]:
+        """Return the line as JSON."""
+        return {
+            "line": self.number,
+            "confidence": self.estimate.confidence,
+            "flags": list(self.estimate.flags),
+            "source": self.source,
+            "hypothesis": self.text,
+        }
+
+
+@dataclass(frozen=True)
+class EstimatedFile:
+    """A file of translations, its verdict, and its lines with the least confidence."""
+
+    name: str
+    verdict: FileVerdict
+    worst: Sequence[EstimatedLine]
+
+    def record(self) -> dict[str, Any]:
+        """Return the verdict as JSON."""
+        record: dict[str, Any] = {"hypotheses": self.name, **self.verdict.record()}
+        if self.worst:
+            record["worst"] = [line.record() for line in self.worst]
+        return record
+
+
+def estimate_files(
+    source: Path, hypotheses: Sequence[Path], model: Place | None = None, *, worst: int = 0
+) -> list[EstimatedFile]:
+    """Estimate files of translations with a model; `worst`: how many lines to keep per file.
+
+    Raises:
+        UserError: a file cannot be read or has another length, or the model has no calibration.
+    """
+    sources = load_lines(source)
+    texts = {str(path): load_lines(path) for path in hypotheses}
+    for name, lines in texts.items():
+        if len(lines) != len(sources):
+            raise UserError(
+                f"{name} has {plural(len(lines), 'line')}, but {source} has {len(sources):,}; line "
+                "n must belong to line n"
+            )
+    reader = Reader.load(model, "auto")
+    assert reader.opened is not None
+    estimator = load_estimator(reader.opened.artifact)
+    if estimator.calibration is None:
+        raise UserError(
+            f"{reader.opened.name} cannot score without references, because its training fitted no "
+            "confidence; give references with -r, or train with this version"
+        )
+    files: list[EstimatedFile] = []
+    for name, lines in texts.items():
+        verdict = FileVerdict(estimator.calibration)
+        estimated: list[EstimatedLine] = []
+        with progress("scoring", len(lines), "lines") as shown:
+            for first in range(0, len(lines), WINDOW):
+                window = slice(first, first + WINDOW)
+                estimates = estimate_lines(reader, estimator, sources[window], lines[window])
+                verdict.add(estimates)
+                rows = range(first, first + len(estimates))
+                estimated += [
+                    EstimatedLine(row + 1, sources[row], lines[row], estimate)
+                    for row, estimate in zip(rows, estimates, strict=True)
+                    if estimate.confidence is not None
+                ]
+                estimated = nsmallest(worst, estimated, key=_confidence)
+                shown.advance(len(estimates))
+        files.append(EstimatedFile(name, verdict, estimated))
+    return files
+
+
+def _confidence(line: EstimatedLine) -> float:
+    return line.estimate.confidence or 0.0
+
+
+def estimate_lines(
+    reader: Reader, estimator: Estimator, sources: Sequence[str], texts: Sequence[str]
+) -> list[Estimate]:
+    """Return the estimates of existing translations."""
+    tokenizer = reader.tokenizer
+    window = open_window([Line(source) for source in sources], tokenizer, Request(reader.settings))
+    pairs: list[tuple[list[int], list[int]]] = []
+    counts: list[int] = []
+    for line, text in zip(window.lines, texts, strict=True):
+        parts = _pair_parts(line.source_parts, _without_copied(text, line.leaves), reader)
+        pairs += parts
+        counts.append(len(parts))
+    scores = iter(_score(reader, pairs))
+    remaining = iter(pairs)
+    estimates: list[Estimate] = []
+    for line, text, count in zip(window.lines, texts, counts, strict=True):
+        parts = [next(remaining) for _ in range(count)]
+        translated = TranslatedLine(
+            line.text,
+            text,
+            line.letters,
+            lost=lost_spans(line.spans, text),
+            source_parts=[source for source, _ in parts],
+            target_parts=[target for _, target in parts],
+            log_probability=sum(next(scores) for _ in range(count)),
+        )
+        estimates.append(estimator.estimate(translated))
+    return estimates
+
+
+def _without_copied(text: str, leaves: Sequence[Leaf]) -> str:
+    """Return a translation without the text that is copied before and after its line."""
+    for leaf in leaves:
+        if not isinstance(leaf, Copied):
+            break
+        text = text.removeprefix(leaf.text).lstrip()
+    for leaf in reversed(leaves):
+        if not isinstance(leaf, Copied):
+            break
+        text = text.removesuffix(leaf.text).rstrip()
+    return text
+
+
+def _pair_parts(
+    source_parts: Sequence[list[int]], text: str, reader: Reader
+) -> list[tuple[list[int], list[int]]]:
+    """Pair the parts of a line with the sentences of its translation, if there are as many.
+
+    Otherwise the whole line is one part.
+    """
+    if not source_parts:
+        return []
+    longest = reader.settings.max_length
+    sentences = [text]
+    if len(source_parts) > 1:
+        ends = [0, *(match.end() for match in SENTENCE_END.finditer(text)), len(text)]
+        found = [text[start:end].strip() for start, end in pairwise(ends)]
+        sentences = [sentence for sentence in found if sentence]
+    if len(sentences) != len(source_parts):
+        sentences = [text]
+        source_parts = [[i for part in source_parts for i in part]]
+    targets = reader.tokenizer.encode_target(sentences)
+    return [
+        (source[:longest], target[:longest])
+        for source, target in zip(source_parts, targets, strict=True)
+    ]
+
+
+def _score(reader: Reader, pairs: Sequence[tuple[list[int], list[int]]]) -> list[float]:
+    """Return log P of each target given its source; batches have pairs of similar lengths."""
+    scores = [0.0] * len(pairs)
+    order = sorted(range(len(pairs)), key=lambda row: sum(map(len, pairs[row])))
+    while order:
+        width = 2 + max(map(len, pairs[order[-1]]))
+        count = max(1, reader.settings.batch_tokens // width)
+        rows, order = order[-count:], order[:-count]
+        source, target = (
+            pad_sequence(
+                [torch.tensor([*pairs[row][side], EOS]) for row in rows],
+                batch_first=True,
+                padding_value=PAD,
+            ).to(reader.model.device)
+            for side in (0, 1)
+        )
+        found = log_probabilities(reader.model, source, target).tolist()
+        for row, score in zip(rows, found, strict=True):
+            scores[row] = score
+    return scores
+
+
+def estimate_table(files: Sequence[EstimatedFile]) -> Iterator[str]:
+    """Yield the verdicts, a column for each file, then the lines with the least confidence."""
+    rows = header([""], [file.name for file in files])
+    values = [file.verdict.chrf for file in files]
+    shown = ["-" if v is None else f"{v[0]:.2f} [{v[1]:.2f}, {v[2]:.2f}]" for v in values]
+    rows.append(["predicted chrF2", *shown])
+    low = f"lines below {100 * LOW_CONFIDENCE:.0f}"
+    rows.append([low, *(f"{file.verdict.low:,} of {file.verdict.lines:,}" for file in files)])
+    for flag in FLAGS:
+        counts = [file.verdict.flags[flag.name] for file in files]
+        if any(counts):
+            rows.append([f"flag {flag.name}", *(f"{count:,}" for count in counts)])
+    yield from table(rows)
+    for file in files:
+        if file.worst:
+            yield ""
+            yield f"{file.name}: the least confidence"
+        for line in file.worst:
+            flags = ", ".join(line.estimate.flags)
+            yield f"line {line.number}  {100 * _confidence(line):.2f}  {flags}".rstrip()
+            yield from wrap(printable(line.source), f"  {'source':12}")
+            yield from wrap(printable(line.text), f"  {'hypothesis':12}")

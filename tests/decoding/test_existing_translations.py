@@ -1,0 +1,105 @@
+"""Existing translations are estimated as the search would have estimated them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch
+
+from architectures import transformer
+from commands import call
+from estimators import ESTIMATOR, LINES, write_model_with
+from folders import Copier, as_if_trained, train, write_model
+from mtkit.config.decoding import DecodingSettings
+from mtkit.decoding.api import Translator
+from mtkit.decoding.engines.engine import Request
+from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.estimation.files import estimate_files, estimate_lines
+from mtkit.decoding.reading import Reader
+from mtkit.decoding.search.forced import log_probabilities
+from mtkit.decoding.text.line import Line
+from mtkit.decoding.text.pipeline import open_window
+from mtkit.errors import UserError
+from mtkit.symbols import EOS, PAD
+
+
+def test_forced_decoding_gives_the_log_probability_of_the_search(tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", train(), transformer(), as_if_trained, beam=3)
+    reader = Reader.load(model, "cpu")
+    request = Request(reader.settings, n_best=3)
+    sentences = open_window([Line(line) for line in LINES], reader.tokenizer, request).sentences
+    with closing(PyTorchEngine(reader.model)) as engine:
+        found = engine.search(sentences, request).result()
+    compared = 0
+    for sentence, hypotheses in zip(sentences, found, strict=True):
+        finished = [hypothesis for hypothesis in hypotheses if hypothesis.finished]
+        compared += len(finished)
+        for hypothesis in finished:
+            source = torch.tensor([[*sentence.source, PAD]])
+            target = torch.tensor([[*hypothesis.tokens, EOS, PAD, PAD]])
+            (score,) = log_probabilities(reader.model, source, target).tolist()
+            assert hypothesis.score is not None
+            assert score == pytest.approx(
+                hypothesis.score * max(1, len(hypothesis.tokens)), abs=1e-3
+            )
+
+
+def test_an_existing_translation_gets_what_the_search_gave() -> None:
+    model = Copier(train().source_vocab).eval()
+    settings = DecodingSettings(beam=2, max_length=60, sentences="en")
+    translator = Translator(PyTorchEngine(model), train(), Request(settings), estimator=ESTIMATOR)
+    lines = [*LINES, "", "12", " ".join(LINES), "- A dog runs."]
+    translations = list(translator.results(lines))
+    texts = [translation.text for translation in translations]
+    again = estimate_lines(Reader(model, train(), settings), ESTIMATOR, lines, texts)
+    for translation, estimate in zip(translations, again, strict=True):
+        assert estimate.confidence == pytest.approx(translation.confidence, abs=1e-3)
+        assert estimate.flags == translation.flags
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "src").write_text("".join(f"{line}\n" for line in LINES))
+    (tmp_path / "hyp").write_text("A dog runs.\nTwo Two Two Two men.\n\nWhy is it so?\n")
+    return tmp_path / "src", tmp_path / "hyp"
+
+
+def test_a_file_of_translations_gets_a_verdict(
+    tmp_path: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, hypothesis = files
+    model = write_model_with(tmp_path / "model", ESTIMATOR)
+    options = ["--source", str(source), "-m", str(model), "--worst", "2"]
+    assert call("score", str(hypothesis), *options, "--json") == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["lines"] == 4
+    assert record["flags"]["loop"] == 1 and record["flags"]["empty"] == 1
+    low, high = record["interval"]
+    assert low <= record["predicted_chrf"] <= high
+    first, second = record["worst"]
+    assert first["confidence"] <= second["confidence"]
+    assert call("score", str(hypothesis), *options) == 0
+    assert "predicted chrF2" in capsys.readouterr().out
+
+
+def test_what_cannot_be_estimated_is_refused(tmp_path: Path, files: tuple[Path, Path]) -> None:
+    source, hypothesis = files
+    model = write_model_with(tmp_path / "model", ESTIMATOR)
+    (tmp_path / "short").write_text("A dog.\n")
+    with pytest.raises(UserError, match="1 line, but"):
+        estimate_files(source, [tmp_path / "short"], model)
+    with pytest.raises(UserError, match="fitted no confidence"):
+        estimate_files(source, [hypothesis], tmp_path / "plain")
+    given_source = ["--source", str(source)]
+    for arguments in (
+        [str(hypothesis)],
+        given_source,
+        [str(hypothesis), *given_source, "--paired"],
+        [str(hypothesis), *given_source, "--by-length"],
+        [str(hypothesis), *given_source, "--language", "de"],
+        [str(hypothesis), *given_source, "-r", str(source), "--worst", "1", "-m", str(model)],
+    ):
+        assert call("score", *arguments) == 2
