@@ -63,7 +63,7 @@ def score(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Score translations against references, or estimate them without.
+    """Score translations, or estimate their quality.
 
     Prints BLEU, chrF and TER with sacreBLEU's signatures and 95 % confidence intervals. With
     several systems, "people agree" estimates how often people would rank two systems with such a
