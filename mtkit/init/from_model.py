@@ -225,7 +225,7 @@ def choose_adaptation(
     pair_seconds = measured.target_tokens / measured.tokens_per_second
     # Both models translate the test set, and every share of the weights both texts.
     test_seconds = 2 * BEAM_COST * facts.test * pair_seconds
-    line_seconds = (len(SHARES) + VALIDATION_COUNT) * GREEDY_COST * pair_seconds
+    line_seconds = (1 + len(SHARES) + VALIDATION_COUNT) * GREEDY_COST * pair_seconds
     old_lines = len(given.old_text)
     texts = 2 if old_lines else 1
     affordable_lines = int(COMPARISON_SHARE * budget / (texts * line_seconds))

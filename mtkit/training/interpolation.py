@@ -14,20 +14,25 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from mtkit.artifacts.runs import WEIGHTS
 from mtkit.corpus.read import read_pairs
 from mtkit.decoding.text.line import Line
-from mtkit.models.weights import assign_weights, get_weights
+from mtkit.models.device import pick_device
+from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.models.folder import read_model_config
+from mtkit.models.weights import assign_weights, get_weights, load_model
 from mtkit.progress import progress
 from mtkit.report import say, table
 from mtkit.scoring.adaptation import Adaptation, BeforeAndAfter, describe_adaptation
 from mtkit.scoring.metrics import score
+from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.candidates import Candidate
 from mtkit.training.setup import TrainingRun
 from mtkit.training.state import TrainState
 from mtkit.training.validation import scored_lines, translate_greedily, validate, validation_lines
 
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""The values of α that are tried."""
+SHARES = (0.25, 0.5, 0.75, 1.0)
+"""The values of α that are tried beside 0, which is the given model."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,13 @@ def limit_harm(
     new = _read_new_text(run)
     old = _read_old_text(run)
     given = get_weights(run.inputs.initial_model())
-    outcomes: list[Outcome] = []
-    with progress("comparing given and trained weights", len(SHARES), "outcomes") as bar:
+    with progress("comparing given and trained weights", 1 + len(SHARES), "trials") as bar:
+        outcomes = [_try_given_model(run, new, old)]
+        bar.advance()
         for share in SHARES:
             assign_weights(state.model, interpolate(given, trained.weights, share))
-            outcomes.append(_try_weights(run, state, share, new, old))
+            tokenizer = run.inputs.tokenizer
+            outcomes.append(_try_weights(run, state.model, tokenizer, share, new, old))
             bar.advance()
     chosen = choose_outcome(outcomes, max_harm)
     start = outcomes[0]
@@ -128,15 +135,29 @@ def _read_old_text(run: TrainingRun) -> ScoredText | None:
     )
 
 
+def _try_given_model(run: TrainingRun, new: ScoredText, old: ScoredText | None) -> Outcome:
+    """Translate both texts with the given model as it is: its vocabulary may be smaller."""
+    origin = run.inputs.origin
+    assert origin is not None  # the config has training.init_from
+    config = read_model_config(origin)
+    model = load_model(config, origin.file(WEIGHTS)).to(pick_device(run.config.training.device))
+    return _try_weights(run, model, Tokenizer.load(origin), 0.0, new, old)
+
+
 def _try_weights(
-    run: TrainingRun, state: TrainState, share: float, new: ScoredText, old: ScoredText | None
+    run: TrainingRun,
+    model: EncoderDecoder,
+    tokenizer: Tokenizer,
+    share: float,
+    new: ScoredText,
+    old: ScoredText | None,
 ) -> Outcome:
-    """Translate both texts with the present weights, and score them."""
-    new_lines = translate_greedily(run, state, new.lines, new.references)
+    """Translate both texts with a model, and score them."""
+    new_lines = translate_greedily(run, model, tokenizer, new.lines, new.references)
     old_lines: list[str] = []
     old_chrf = 0.0
     if old is not None:
-        old_lines = translate_greedily(run, state, old.lines, old.references)
+        old_lines = translate_greedily(run, model, tokenizer, old.lines, old.references)
         old_chrf = score(old_lines, old.references, keys=["chrf"])["chrf"].value
     return Outcome(
         share=share,

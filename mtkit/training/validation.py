@@ -24,6 +24,7 @@ from mtkit.report import fitted, say
 from mtkit.scoring.metrics import MAIN_METRICS, get_signatures, score
 from mtkit.scoring.writing import Writing
 from mtkit.signals import StopSignals
+from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.data import load_batch
 from mtkit.training.loss import TrainingLoss
 from mtkit.training.process_group import ProcessGroup
@@ -126,28 +127,26 @@ def validation_lines(inputs: RunInputs) -> list[Line]:
 
 def translate_greedily(
     run: TrainingRun,
-    state: TrainState,
+    model: EncoderDecoder,
+    tokenizer: Tokenizer,
     lines: Sequence[Line],
     references: Sequence[str],
     stop: StopSignals = NO_SIGNALS,
 ) -> list[str]:
-    """Return the greedy translation of each line, cut as in `limit_lengths`.
+    """Return a model's greedy translation of each line, cut as in `limit_lengths`.
 
-    The processes share the work, and each returns all translations.
+    The processes of the run share the work, and each returns all translations.
 
     Raises:
         StoppedValidation: in all processes, if one of them received a signal of `stop`.
     """
     request = Request(run.config.decoding.model_copy(update={"beam": 1}))
     sources = [line.text for line in lines]
-    groups = limit_lengths(sources, references, run.inputs.tokenizer, request)
+    groups = limit_lengths(sources, references, tokenizer, request)
     rank, size = run.group.rank, run.group.size
     share = [replace(group, rows=group.rows[rank::size]) for group in groups]
-    engine = PyTorchEngine(state.model)
-    with (
-        _evaluating(state.model),
-        closing(Translator(engine, run.inputs.tokenizer, request)) as translator,
-    ):
+    engine = PyTorchEngine(model)
+    with _evaluating(model), closing(Translator(engine, tokenizer, request)) as translator:
         translations = _translate(translator, lines, share, stop)
     hypotheses = [""] * len(lines)
     for row, text in chain.from_iterable(_gather(run.group, translations)):
@@ -157,9 +156,10 @@ def translate_greedily(
 
 def _scores(run: TrainingRun, state: TrainState, stop: StopSignals) -> tuple[float | None, float]:
     """Return BLEU and chrF of greedy translations; no BLEU if most references are too short."""
-    lines = validation_lines(run.inputs)
-    references = scored_lines(run.inputs, run.inputs.data.valid_target)
-    hypotheses = translate_greedily(run, state, lines, references, stop)
+    inputs = run.inputs
+    lines = validation_lines(inputs)
+    references = scored_lines(inputs, inputs.data.valid_target)
+    hypotheses = translate_greedily(run, state.model, inputs.tokenizer, lines, references, stop)
     if _shows_samples(run, state):
         for index in range(min(SHOWN_TRANSLATIONS, len(lines))):
             say(fitted(f"  source      {lines[index].text}"))

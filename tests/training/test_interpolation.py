@@ -28,7 +28,9 @@ CHRF = st.floats(0, 100)
 def test_the_chosen_weights_gain_most_of_those_that_do_no_harm(
     scores: list[tuple[float, float]], max_harm: float
 ) -> None:
-    outcomes = [Outcome(share, [], [], *pair) for share, pair in zip(SHARES, scores, strict=False)]
+    outcomes = [
+        Outcome(share, [], [], *pair) for share, pair in zip((0.0, *SHARES), scores, strict=False)
+    ]
     chosen = choose_outcome(outcomes, max_harm)
     given_weights = outcomes[0]
     assert chosen.old_chrf >= given_weights.old_chrf - max_harm
