@@ -16,7 +16,6 @@ from mtkit.cli.options import (
     Language,
     Model,
     Quiet,
-    Tag,
     refuse,
 )
 from mtkit.errors import UserError
@@ -63,7 +62,7 @@ def score(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Score translations, or estimate their quality.
+    """Score translations, with references or without.
 
     Prints BLEU, chrF and TER with sacreBLEU's signatures and 95 % confidence intervals. With
     several systems, "people agree" estimates how often people would rank two systems with such a
@@ -164,7 +163,6 @@ def attend(
             help="Translations for --explain (default: the model's).",
         ),
     ] = None,
-    tag: Tag = None,
     json: Json = False,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -179,12 +177,12 @@ def attend(
         refuse("cannot be used with --explain", target=target, subwords=subwords, output=output)
         from mtkit.study.attend.explain import explain as measure
 
-        measure(model, text, reference, as_json=json, device=device, tag=tag)
+        measure(model, text, reference, as_json=json, device=device)
         return
     refuse("needs --explain", reference=reference, json=json)
     from mtkit.study.attend.show import attend
 
-    attend(model, text, output, target=target, subwords=subwords, device=device, tag=tag)
+    attend(model, text, output, target=target, subwords=subwords, device=device)
 
 
 def export(
