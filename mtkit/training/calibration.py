@@ -44,7 +44,7 @@ LIKE_TRAINING = 0.995
 """Share of the validation set that counts as like the training data."""
 MIN_UNLIKE = 0.4
 """A source with a smaller share of unseen subword pairs is never unlike the training data."""
-MIN_CALIBRATED, MAX_CALIBRATED = 100, 500
+MIN_CALIBRATED, MAX_CALIBRATED = 100, 1_000
 """Fewest lines that confidence is fitted to, and most."""
 MAX_COST = 0.05
 """Most subwords of the beam per subword of training; both take about the same time."""
