@@ -39,6 +39,7 @@ MAX_NAMED_LINES = 5
 """How many lines the warning about incomplete translations names at most."""
 
 CONFIDENCE_DIGITS = 4
+"""Decimals of confidence in JSON."""
 
 
 @dataclass(frozen=True)
@@ -268,8 +269,9 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     if files.output:
         seconds = time.monotonic() - began
         say(f"{files.output}: {plural(number - done, text.unit)} written in {seconds:,.1f} s")
+        where = f", after {text.unit} {done:,}" if done else ""
         for sentence in verdict.describe():
-            say(f"{files.output}: {sentence}")
+            say(f"{files.output}{where}: {sentence}")
     _warn_of(losses)
     if truncated:
         warn(

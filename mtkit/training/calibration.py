@@ -172,8 +172,8 @@ def _calibrate(inputs: RunInputs, translator: Translator, steps: int) -> Calibra
     shares = lengths / lengths.sum()
     residual = float(residuals.std())
     say(
-        f"confidence: fitted to the chrF of {len(rows):,} validation lines; it differs by "
-        f"{100 * residual:.0f} from that of a line"
+        f"confidence: fitted to {len(rows):,} validation lines; predicted and true chrF of a line "
+        f"differ by {100 * residual:.0f} (standard deviation)"
     )
     return replace(
         curve,
@@ -204,8 +204,11 @@ def _translate_part(
     for group in groups:
         rows = [row for row in group.rows if row in chosen]
         lines = [Line(sources[row], tag=tags[row]) for row in rows]
-        found = translator.submit(lines, group.request).result()
-        translations.update(zip(rows, found, strict=True))
+        search = translator.submit(lines, group.request)
+        try:
+            translations.update(zip(rows, search.result(), strict=True))
+        finally:
+            search.cancel()  # after Ctrl-C, `close` would wait for the whole search
     return translations
 
 

@@ -210,7 +210,9 @@ def test_no_flags_without_scores(copier: Translator) -> None:
     assert translation.flags == () and translation.confidence is None
 
 
-def test_the_flags_file_has_an_object_for_each_line(tmp_path: Path, copier: Translator) -> None:
+def test_the_flags_file_has_an_object_for_each_line(
+    tmp_path: Path, copier: Translator, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = [PAIRS[0][0], "", "12", PAIRS[7][0], "last line, not ended"]
     (tmp_path / "in").write_text("\n".join(lines))
     files = Files(tmp_path / "in", tmp_path / "out", flags=tmp_path / "flags")
@@ -219,6 +221,7 @@ def test_the_flags_file_has_an_object_for_each_line(tmp_path: Path, copier: Tran
     assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
     assert ["copied" in record["flags"] for record in records] == [True, False, False, True, True]
     assert (tmp_path / "out").read_text().count("\n") == len(lines)
+    assert "lines with flags: 3 copied" in capsys.readouterr().err
     (tmp_path / "json").write_text("")
     translate(copier, Files(tmp_path / "in", tmp_path / "json"), Format(jsonl=True))
     as_json = [json.loads(line) for line in (tmp_path / "json").read_text().splitlines()]

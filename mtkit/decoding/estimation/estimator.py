@@ -53,7 +53,7 @@ class Estimator:
         features = None if self.facts is None else compute_features(line, self.facts)
         confidence = None
         if self.calibration is not None:
-            # A line that was copied has letters, but of a script that the vocabulary lacks.
+            # The vocabulary lacks the script of the line, or all scores overflowed.
             confidence = 0.0 if features is None else self.calibration.confidence(features)
         return Estimate(find_flags(line, self.facts), confidence, features, len(line.source))
 
