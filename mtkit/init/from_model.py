@@ -40,7 +40,7 @@ MIN_ADAPTATION_STEPS = 40
 VALIDATION_COUNT = 2
 COMPARISON_SHARE = 0.2
 """Largest share of the time for comparing given and trained weights at the end."""
-MIN_COMPARED, MAX_COMPARED = 100, 1000
+MIN_COMPARED, MAX_COMPARED = 200, 1000
 """Fewest and most lines of the new and of the old text that are compared, if there are so many."""
 NEW_PIECES = 1000
 """Most subwords that are added for the new text."""
@@ -159,8 +159,8 @@ class AdaptedModel:
         """Say how long a run will take, and what to expect from it."""
         plan = self.plan
         yield (
-            f"given model: {self.fit.loss:.2f} nats per subword on the new text, "
-            f"{self.fit.chance:.2f} by chance"
+            f"given model: {self.fit.loss:.2f} nats per subword on the new text; frequencies of "
+            f"subwords alone {self.fit.entropy:.2f}"
         )
         length = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
         yield (
