@@ -228,19 +228,39 @@ def find_origin(config: Config, find: Callable[[str], Artifact] | None = None) -
     if place is None:
         return None
     find = find or find_imported_model
-    path = Path(place).absolute()
-    latest = LATEST.absolute()
     with blame_setting(INIT_FROM):
-        if latest.is_symlink() and latest in (path, *path.parents):
+        if _leads_through_latest(place):
             raise UserError(
                 f"{place}: {LATEST} will point to this run; give the path of the other run itself"
             )
-        # Links may lead from one path to the other, so the files themselves are compared.
-        real_path = Path(os.path.realpath(path))
-        real_run = Path(os.path.realpath(config.run))
-        if real_run in (real_path, *real_path.parents):
-            raise UserError(f"{place} is the model of this run itself; choose another run")
+        check_other_run(place, config.run)
         return find(place)
+
+
+def follow_latest(place: str) -> str:
+    """Return the place of a model without runs/latest, which the next run will move.
+
+    Other places are returned as they are.
+    """
+    if not _leads_through_latest(place):
+        return place
+    inside = Path(place).absolute().relative_to(LATEST.absolute())
+    return str(LATEST.parent / os.readlink(LATEST) / inside)
+
+
+def _leads_through_latest(place: str) -> bool:
+    path = Path(place).absolute()
+    latest = LATEST.absolute()
+    return latest.is_symlink() and latest in (path, *path.parents)
+
+
+def check_other_run(place: str, run: str) -> None:
+    """Raise UserError if the model at `place` is that of the run which is to be trained."""
+    # Links may lead from one path to the other, so the files themselves are compared.
+    real_path = Path(os.path.realpath(place))
+    real_run = Path(os.path.realpath(run))
+    if real_run in (real_path, *real_path.parents):
+        raise UserError(f"{place} is the model of this run itself; choose another run")
 
 
 def name_of_origin(config: Config, origin: Artifact) -> str:

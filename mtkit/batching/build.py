@@ -14,6 +14,7 @@ import numpy as np
 
 from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.artifacts.recipe import Recipe, batches_recipe, tokenizer_recipe
+from mtkit.artifacts.runs import INIT_FROM
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.encode import Encoded, encode_pairs
@@ -26,7 +27,7 @@ from mtkit.corpus.readable import check_all_readable
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import statistics_by_corpus
 from mtkit.corpus.tag_words import TagWords
-from mtkit.errors import UserError
+from mtkit.errors import UserError, blame_setting
 from mtkit.progress import progress
 from mtkit.report import fitted, plural, printable, say
 from mtkit.tokenizer.codec import Tokenizer
@@ -118,7 +119,8 @@ def open_batches(path: Path) -> Batches:
 
 def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
     """Write the files of the artifact, and its report."""
-    check_target_tags(tokenizer, config)
+    with blame_setting(INIT_FROM):
+        check_target_tags(tokenizer, config.data.target_tags)
     folder = draft.folder
     batching = config.batching
     tag_words = TagWords(config.data.train)

@@ -188,7 +188,16 @@ def init(
     kept = None
     if keep is not None:
         source_file, target_file = keep
-        kept = TextCorpus(source=str(source_file), target=str(target_file))
+        if len(corpora) > 1:
+            refuse(
+                "is for one language; for several, write data.keep in the config, with tags",
+                keep=keep,
+            )
+        kept = TextCorpus(
+            source=str(source_file),
+            target=str(target_file),
+            target_tag=corpora[0].target_tag,
+        )
     options = InitOptions(
         corpora=corpora,
         minutes=minutes,

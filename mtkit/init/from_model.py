@@ -173,7 +173,7 @@ class AdaptedModel:
             old = f"about {plan.replayed_pairs:,.0f} old pairs"
             yield f"each epoch also has {old}, so that little is forgotten"
         else:
-            yield "the old training text is not at hand, so the model may forget what it could"
+            yield "the old training text is not at hand, so the model may forget it"
         if self.old_text:
             lines = plural(len(self.old_text), "line")
             yield f"no harm: {lines} of old text may lose {MAX_HARM:g} chrF"

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from mtkit.artifacts.runs import config_of
+from mtkit.artifacts.runs import config_of, follow_latest
 from mtkit.config.corpora import Corpus, listed
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.readable import check_readable
-from mtkit.errors import UserError
+from mtkit.errors import UserError, blame_setting
 from mtkit.formats.ctranslate2_export import batches_of
 from mtkit.formats.origin import find_given_model
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -106,7 +106,9 @@ def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
     Raises:
         UserError: there is no such model, or the text cannot be read.
     """
-    opened = open_model(find_given_model(place).path)
+    place = follow_latest(place)
+    with blame_setting(("--from",)):
+        opened = open_model(find_given_model(place).path)
     old_text = _old_text(opened) if keep is None else list(read_pairs(keep))
     return GivenModel(
         opened=opened,
@@ -145,8 +147,13 @@ def measure_fit(model: EncoderDecoder, tokenizer: Tokenizer, pairs: Sequence[Pai
     """Return the loss of a model on pairs, and what it is compared with."""
     sources = [ids[:FIT_SUBWORDS] for ids in tokenizer.encode_source([p.source for p in pairs])]
     targets = [ids[:FIT_SUBWORDS] for ids in tokenizer.encode_target([p.target for p in pairs])]
-    # Sorted by the length of the target, so that the shifted sources have about the right length.
-    order = sorted(range(len(pairs)), key=lambda row: len(targets[row]))
+    for pair, ids in zip(pairs, sources, strict=True):
+        if pair.target_tag is not None:
+            ids.insert(0, tokenizer.tags[pair.target_tag])
+    # Sorted, so that the shifted sources have the right tag, and about the right length.
+    order = sorted(
+        range(len(pairs)), key=lambda row: (pairs[row].target_tag or "", len(targets[row]))
+    )
     sources = [sources[row] for row in order]
     targets = [targets[row] for row in order]
     shifted = sources[1:] + sources[:1]

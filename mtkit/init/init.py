@@ -21,7 +21,7 @@ import numpy as np
 
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.replacement import create
-from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, unused_run
+from mtkit.artifacts.runs import CHECKPOINTS, check_other_run, checkpoint_steps, unused_run
 from mtkit.config.corpora import MAX_WEIGHT, Corpus, TextCorpus
 from mtkit.config.language_codes import language_name, standard_language
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
@@ -32,7 +32,7 @@ from mtkit.corpus.rules import held_out_sources
 from mtkit.corpus.statistics import Languages, hash_of
 from mtkit.corpus.tag_words import TagWords
 from mtkit.decoding.output import check_output, is_stream, open_output
-from mtkit.errors import UserError
+from mtkit.errors import UserError, blame_setting
 from mtkit.init.config_text import Sections, Setting, render
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.from_model import propose_adaptation
@@ -51,6 +51,7 @@ from mtkit.init.survey import (
 )
 from mtkit.report import data_lines, plural, printable, say, table, verbosity, warn, wrap
 from mtkit.scoring.overlap import find_overlap
+from mtkit.tokenizer.train_spm import check_target_tags
 
 MIN_PART_PAIRS = {"train": 50, "valid": 5, "test": 5}
 """Fewest distinct pairs of each part."""
@@ -130,6 +131,11 @@ def init(options: InitOptions) -> None:
     given = None
     if options.given is not None:
         given = open_given_model(options.given, options.keep)
+        with blame_setting(("--run",)):
+            check_other_run(given.place, options.run_folder)
+        with blame_setting(("--tags",)):
+            tags = [corpus.target_tag for corpus in options.corpora if corpus.target_tag]
+            check_target_tags(given.opened.tokenizer, tags)
     reports: list[CorpusReport] = []
     for corpus in options.corpora:
         report = check_corpus(corpus, _declared_languages(options, corpus))
@@ -372,7 +378,7 @@ def _data_settings(
         "test": "to measure the final model: use them once, at the end",
     }
     is_tagged = written[0].tag is not None
-    if is_tagged:
+    if len(written) > 1:
         comments["train"] += (
             f"; the weights balance the languages: an epoch has pairs of each in proportion to "
             f"pairs^(1/{TEMPERATURE:g}) (Arivazhagan et al. 2019)"

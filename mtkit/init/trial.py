@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -145,13 +147,30 @@ def _measure_speed(inputs: RunInputs, processes: int) -> tuple[float, float]:
 
 def _write_sample(folder: Path, sections: Sections, sample: Sequence[Pair]) -> Config:
     """Return a config with the settings of `sections` and the sample as its corpus."""
-    count = min(MAX_VALIDATION_PAIRS, len(sample) // 10)
-    data = {
-        "train": _write_corpus(folder, "train", sample[count:]),
-        "valid": _write_corpus(folder, "valid", sample[:count]),
-    }
+    # Spread over the sample, so that each target tag has pairs to train on.
+    distance = max(10, math.ceil(len(sample) / MAX_VALIDATION_PAIRS))
+    parts: dict[str, list[Pair]] = {"train": [], "valid": []}
+    for row, pair in enumerate(sample):
+        part = "valid" if row % distance == 0 else "train"
+        parts[part].append(pair)
+    data = {name: _write_corpora(folder, name, pairs) for name, pairs in parts.items()}
     settings = as_values(sections)
     return Config.model_validate({"run": str(folder / "run"), "data": data, **settings})
+
+
+def _write_corpora(folder: Path, name: str, pairs: Sequence[Pair]) -> list[dict[str, str]]:
+    """Write the pairs of each target tag to two files; return the corpora of the config."""
+    by_tag: dict[str | None, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        by_tag[pair.target_tag].append(pair)
+    corpora: list[dict[str, str]] = []
+    for tag, tagged in by_tag.items():
+        if tag is None:
+            corpora.append(_write_corpus(folder, name, tagged))
+        else:
+            files = _write_corpus(folder, f"{name}.{tag}", tagged)
+            corpora.append(files | {"target_tag": tag})
+    return corpora
 
 
 def _write_corpus(folder: Path, name: str, pairs: Sequence[Pair]) -> dict[str, str]:

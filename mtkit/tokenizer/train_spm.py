@@ -103,7 +103,8 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     """Write the SentencePiece models, and say where they come from."""
     if model:
         tokenizer = _take_over(draft, config, model)
-        check_target_tags(tokenizer, config)
+        with blame_setting(INIT_FROM):
+            check_target_tags(tokenizer, config.data.target_tags)
         tokenizer.copy_to(draft.folder)
         _compare(tokenizer, config)
         return
@@ -128,26 +129,24 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
         _compare(Tokenizer({Path(name): content for name, content in models.items()}), config)
 
 
-def check_target_tags(tokenizer: Tokenizer, config: Config) -> None:
-    """Raise UserError unless the tokenizer of `training.init_from` has the tags of the corpora.
+def check_target_tags(tokenizer: Tokenizer, tags: Iterable[str]) -> None:
+    """Raise UserError unless the tokenizer of a given model has the target tags of the corpora.
 
     A new tag would need a new row in the embedding of that model.
     """
-    tags = config.data.target_tags
     known = ", ".join(sorted(tokenizer.tags))
-    with blame_setting(INIT_FROM):
-        if known and not tags:
-            raise UserError(
-                f"this model has the target tags {known}; give each corpus the target_tag of its "
-                "language"
-            )
-        for tag in tags:
-            if tag not in tokenizer.tags:
-                choices = f"choose from {known}" if known else "it has none"
-                raise UserError(
-                    f"this model has no target tag {tag!r}; {choices}, or train a new model on all "
-                    "corpora"
-                )
+    unknown = [tag for tag in tags if tag not in tokenizer.tags]
+    if known and not tags:
+        raise UserError(
+            f"this model has the target tags {known}; give each corpus the target tag of its "
+            "language"
+        )
+    if unknown:
+        advice = f"choose from {known}" if known else "leave it out"
+        raise UserError(
+            f"this model has no target tag {unknown[0]!r}; {advice}, or train a new model on all "
+            "corpora"
+        )
 
 
 def _take_over(draft: Draft, config: Config, model: Artifact) -> Tokenizer:

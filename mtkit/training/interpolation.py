@@ -37,7 +37,7 @@ SHARES = (0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True)
 class ScoredText:
-    """ScoredText with their references."""
+    """Lines to translate, with their references."""
 
     lines: list[Line]
     references: list[str]

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import call
+from mtkit.config.corpora import listed
 from mtkit.config.yaml import load_config
 from mtkit.corpus.read import Pair
 from mtkit.init import given as given_model
@@ -22,6 +23,7 @@ from mtkit.init.from_model import choose_adaptation
 from mtkit.init.given import GivenModel, OldTraining
 from mtkit.init.trial import Measurement
 from mtkit.models.folder import open_model
+from mtkit.models.weights import load_model
 from mtkit.pipeline import run
 from tasks import Capture, tiny_config, write_reversal_task
 
@@ -197,6 +199,99 @@ def test_a_missing_model_or_text_is_one_line_and_nothing_is_written(
 def test_old_text_without_a_given_model_is_refused(corpus: Path, capsys: Capture) -> None:
     assert call("init", "new.src", "new.tgt", "--keep", "new.src", "new.tgt") == 2
     assert "--keep needs --from" in capsys.readouterr().err
+
+
+def test_the_latest_run_is_named_by_its_own_path_because_the_next_run_is_the_latest(
+    corpus: Path,
+) -> None:
+    Path("runs").mkdir()
+    Path("given").rename("runs/one")
+    Path("runs/latest").symlink_to("one")
+    assert init("runs/latest") == 0
+    assert load_config("mtkit.yaml").training.init_from == "runs/one"
+    assert init("runs/latest/model", "-o", "model.yaml") == 0
+    assert load_config("model.yaml").training.init_from == "runs/one/model"
+
+
+def test_a_run_directory_that_holds_the_given_model_is_refused(
+    corpus: Path, capsys: Capture
+) -> None:
+    Path("link").symlink_to("given")
+    for run_directory in ("given", "link"):
+        assert init("given", "--run", run_directory) == 2
+        assert "--run: given is the model of this run itself" in capsys.readouterr().err
+        assert not Path("mtkit.yaml").exists()
+
+
+@pytest.fixture(scope="module")
+def tagged_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run that has two target tags."""
+    folder = tmp_path_factory.mktemp("tagged")
+    write_reversal_task(folder)
+    files = {"source": str(folder / "train.src"), "target": str(folder / "train.tgt")}
+    corpora = [files | {"target_tag": tag} for tag in ("aa", "bb")]
+    run(tiny_config(folder, "transformer", data={"train": corpora, "valid": corpora, "test": None}))
+    return folder
+
+
+@pytest.fixture
+def tagged(tagged_runs: Path, corpus: Path) -> Path:
+    """The current folder, with a new corpus and the runs `given` and `tagged`."""
+    shutil.copytree(tagged_runs / "run", corpus / "tagged")
+    return corpus
+
+
+def test_a_model_with_tags_is_adapted_to_corpora_with_some_of_its_tags(tagged: Path) -> None:
+    for tags in (["bb"], ["aa", "bb"]):
+        files = ["new.src", "new.tgt"] * len(tags)
+        name = f"{len(tags)}.yaml"
+        options = ["--tags", *tags, "--from", "tagged", "-o", name]
+        assert call("init", *files, *options) == 0
+        data = load_config(name).data
+        new = listed(data.train)[: len(tags)]
+        assert [corpus.target_tag for corpus in new] == tags
+        assert {corpus.target_tag for corpus in listed(data.keep)} == {"aa", "bb"}
+
+
+def test_named_old_text_has_the_tag_of_the_corpus(tagged: Path, capsys: Capture) -> None:
+    keep = ["--keep", "new.src", "new.tgt"]
+    options = ["--tags", "bb", "--from", "tagged", *keep]
+    assert call("init", "new.src", "new.tgt", *options) == 0
+    (kept,) = listed(load_config("mtkit.yaml").data.keep)
+    assert kept.target_tag == "bb"
+    two = ["new.src", "new.tgt"] * 2
+    assert call("init", *two, "--tags", "aa", "bb", "--from", "tagged", *keep, "-o", "2.yaml") == 2
+    assert "--keep is for one language" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "tags", "words"),
+    [
+        ("tagged", [], "give each corpus the target tag"),
+        ("tagged", ["--tags", "cc"], "no target tag 'cc'; choose from aa, bb"),
+        ("given", ["--tags", "aa"], "no target tag 'aa'; leave it out"),
+    ],
+)
+def test_tags_that_the_given_model_lacks_are_refused_before_any_work(
+    model: str, tags: list[str], words: str, tagged: Path, capsys: Capture
+) -> None:
+    assert call("init", "new.src", "new.tgt", *tags, "--from", model) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("--tags: ")
+    assert words in line
+    assert not Path("mtkit.yaml").exists()
+
+
+def test_the_fit_of_a_model_is_measured_with_the_tags_of_the_pairs(
+    tagged: Path,
+) -> None:
+    opened = open_model("tagged")
+    pair = Pair("a b", "B A", 0, "file", 1)
+    with_tag = [pair._replace(target_tag="aa"), pair._replace(target_tag="aa", source="b")]
+    model = load_model(opened.config, opened.weights).eval()
+    with_the_tag = given_model.measure_fit(model, opened.tokenizer, with_tag)
+    without = [each._replace(target_tag=None) for each in with_tag]
+    assert with_the_tag != given_model.measure_fit(model, opened.tokenizer, without)
 
 
 @pytest.mark.slow
