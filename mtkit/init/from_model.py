@@ -22,7 +22,7 @@ from mtkit.models.weights import build_without_weights
 from mtkit.report import plural, say
 from mtkit.training.interpolation import SHARES
 
-PEAK_WITH_REPLAY = 2e-3
+PEAK_WITH_REPLAY = 1.5e-3
 PEAK_ALONE = 5e-4
 """The highest learning rate for a width of 128, with and without old training pairs.
 
@@ -33,7 +33,7 @@ FULL_EPOCHS = 10
 """Epochs over the new pairs, from which on more time goes to old pairs."""
 MAX_EPOCHS = 20
 """After so many epochs, more training hardly changes the result."""
-MIN_REPLAY, MAX_REPLAY = 1.0, 9.0
+MIN_REPLAY, MAX_REPLAY = 2.0, 9.0
 """Fewest and most old pairs for each new pair in an epoch."""
 MIN_ADAPTATION_STEPS = 40
 """Steps of the shortest adaptation."""
