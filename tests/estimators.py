@@ -17,6 +17,7 @@ from mtkit.decoding.estimation.bigrams import SeenBigrams
 from mtkit.decoding.estimation.confidence import Calibration, Features
 from mtkit.decoding.estimation.estimator import Estimator
 from mtkit.decoding.estimation.facts import TrainingFacts
+from mtkit.tokenizer.codec import Tokenizer
 
 CALIBRATION = Calibration(
     intercept=1.5,
@@ -40,9 +41,9 @@ LINES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.",
 ESTIMATOR = Estimator(facts_of(LINES * 10), CALIBRATION)
 
 
-def write_model_with(path: Path, estimator: Estimator) -> Path:
+def write_model_with(path: Path, estimator: Estimator, tokenizer: Tokenizer | None = None) -> Path:
     """Write a model folder with random weights and an estimator."""
-    plain = write_model(path.with_name("plain"), train(), transformer(), as_if_trained)
+    plain = write_model(path.with_name("plain"), tokenizer or train(), transformer(), as_if_trained)
     with create(path, "model", {}, {}) as folder:
         for name in open_artifact(plain, "model").files:
             shutil.copy(plain / name, folder / name)

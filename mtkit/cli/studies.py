@@ -29,7 +29,7 @@ def score(
             "-r",
             "--reference",
             metavar="FILE",
-            help="Reference translations (required, but for --scores; may be repeated).",
+            help="Reference translations (may be repeated; optional with --scores or --source).",
         ),
     ] = None,
     hypotheses: Annotated[
@@ -58,6 +58,7 @@ def score(
         ),
     ] = None,
     model: Model = None,
+    tag: Tag = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -74,12 +75,12 @@ def score(
         refuse("needs references; give them with -r", language=language, by_length=by_length)
         if source or hypotheses:
             refuse("needs references; give them with -r", paired=paired, scores=scores)
-            _estimate(hypotheses, source, model, worst=worst, as_json=json)
+            _estimate(hypotheses, source, model, tag=tag, worst=worst, as_json=json)
         else:
-            refuse("needs references or --source", worst=worst or None, model=model)
+            refuse("needs references or --source", worst=worst or None, model=model, tag=tag)
             _score_line_scores(scores, paired=paired, as_json=json)
         return
-    refuse("cannot be used with references", model=model)
+    refuse("cannot be used with references", model=model, tag=tag)
     if not source:
         refuse("needs the source text; give it with --source", by_length=by_length)
     elif not (worst or by_length):
@@ -118,6 +119,7 @@ def _estimate(
     source: Path | None,
     model: str | None,
     *,
+    tag: str | None,
     worst: int,
     as_json: bool,
 ) -> None:
@@ -128,7 +130,7 @@ def _estimate(
         )
     from mtkit.decoding.estimation.files import estimate_files, estimate_table
 
-    files = estimate_files(source, hypotheses, model, worst=worst)
+    files = estimate_files(source, hypotheses, model, tag=tag, worst=worst)
     records = [file.record() for file in files]
     show(records, lambda _: estimate_table(files), as_json=as_json)
 

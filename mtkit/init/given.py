@@ -14,7 +14,7 @@ import torch
 
 from mtkit.artifacts.runs import config_of, follow_latest
 from mtkit.config.corpora import Corpus, listed
-from mtkit.corpus.read import Pair, read_pairs
+from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.readable import check_readable
 from mtkit.errors import UserError, blame_setting
 from mtkit.formats.ctranslate2_export import batches_of
@@ -109,7 +109,7 @@ def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
     place = follow_latest(place)
     with blame_setting(("--from",)):
         opened = open_model(find_given_model(place).path)
-    old_text = _old_text(opened) if keep is None else list(read_pairs(keep))
+    old_text = _old_text(opened) if keep is None else _read_old_text(keep)
     return GivenModel(
         opened=opened,
         place=place,
@@ -223,6 +223,19 @@ def _old_training(given: OpenedModel) -> OldTraining:
     rows = np.arange(len(batches.train))
     pairs = len(rows) if weights is None else weights(rows).sum()
     return OldTraining(corpora, round(pairs))
+
+
+def _read_old_text(keep: Corpus) -> list[Pair]:
+    """Return the pairs of a text to keep that have text on both sides.
+
+    Raises:
+        UserError: there is none, or the text cannot be read.
+    """
+    pairs = [pair for pair in read_pairs(keep) if not pair.blank]
+    if not pairs:
+        path = next(paths_of(keep))
+        raise UserError(f"--keep: {path}: every pair is blank on a side; give text to keep")
+    return pairs
 
 
 def _old_text(given: OpenedModel) -> list[Pair]:

@@ -37,7 +37,9 @@ def read_line_scores(paths: Sequence[Path], lines: int | None = None) -> list[li
     systems = [_read_numbers(path) for path in paths]
     for path, scores in zip(paths, systems, strict=True):
         expected = len(systems[0]) if lines is None else lines
-        if len(scores) != expected or not scores:
+        if not scores:
+            raise UserError(f"{path} is empty; write one score on each line")
+        if len(scores) != expected:
             raise UserError(
                 f"{path} has {plural(len(scores), 'score')}, but should have {expected:,}; line n "
                 "must belong to line n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from commands import call
 from estimators import ESTIMATOR, LINES, write_model_with
 from folders import Copier, as_if_trained, train, write_model
 from mtkit.config.decoding import DecodingSettings
+from mtkit.config.target_tags import piece_of_tag
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
+from mtkit.decoding.estimation import files as files_module
 from mtkit.decoding.estimation.files import estimate_files, estimate_lines
 from mtkit.decoding.reading import Reader
 from mtkit.decoding.search.forced import log_probabilities
@@ -58,6 +61,36 @@ def test_an_existing_translation_gets_what_the_search_gave() -> None:
     for translation, estimate in zip(translations, again, strict=True):
         assert estimate.confidence == pytest.approx(translation.confidence, abs=1e-3)
         assert estimate.flags == translation.flags
+
+
+def test_an_existing_translation_is_scored_with_the_target_tag_before_its_source(
+    tmp_path: Path,
+) -> None:
+    tags = ["hau", "yor"]
+    tokenizer = train(vocab_size=302, control_symbols=[piece_of_tag(tag) for tag in tags])
+    model = write_model(tmp_path / "model", tokenizer, transformer(), as_if_trained)
+    pairs = [(ids, ids[::-1]) for ids in tokenizer.encode_source(LINES)]
+    untagged = replace(Reader.load(model, "cpu", "hau"), settings=DecodingSettings())
+    scores: dict[str, list[float]] = {}
+    for tag in tags:
+        scores[tag] = files_module._score(Reader.load(model, "cpu", tag), pairs)
+        spelled_out = [([tokenizer.tags[tag], *source], target) for source, target in pairs]
+        assert scores[tag] == pytest.approx(files_module._score(untagged, spelled_out), abs=1e-3)
+    assert scores["hau"] != pytest.approx(scores["yor"], abs=1e-3)
+
+
+def test_a_model_of_several_languages_scores_with_the_tag_that_is_named(
+    tmp_path: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, hypothesis = files
+    tokenizer = train(vocab_size=301, control_symbols=[piece_of_tag("yor")])
+    model = write_model_with(tmp_path / "model", ESTIMATOR, tokenizer)
+    arguments = ["score", str(hypothesis), "--source", str(source), "-m", str(model)]
+    assert call(*arguments) == 2
+    assert "--tag yor" in capsys.readouterr().err
+    assert call(*arguments, "--tag", "yor") == 0
+    assert "predicted chrF2" in capsys.readouterr().out
+    assert call("score", str(hypothesis), "-r", str(source), "--tag", "yor") == 2
 
 
 @pytest.fixture

@@ -135,6 +135,18 @@ def test_named_old_text_is_kept_instead(corpus: Path) -> None:
     assert Path("mtkit-data/keep.source").read_text("utf-8") == lines
 
 
+def test_named_old_text_is_kept_without_its_blank_pairs(corpus: Path, capsys: Capture) -> None:
+    write("keep.src", ["", "a", "b", " "])
+    write("keep.tgt", ["A", "A", "B", ""])
+    assert init("given", "--keep", "keep.src", "keep.tgt") == 0
+    assert Path("mtkit-data/keep.source").read_text("utf-8") == "a\nb\n"
+    assert "2 lines of old text" in capsys.readouterr().out
+    write("blank.src", ["a", "", ""])
+    write("blank.tgt", ["", "B", ""])
+    assert init("given", "--keep", "blank.src", "blank.tgt", "-o", "other.yaml") == 2
+    assert "--keep: blank.src: every pair is blank" in capsys.readouterr().err
+
+
 def test_a_model_without_its_run_has_no_old_text_and_this_is_said(
     corpus: Path, capsys: Capture
 ) -> None:

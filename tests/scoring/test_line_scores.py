@@ -81,7 +81,7 @@ def test_files_of_other_lengths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="2 scores, but should have 3"):
         read_line_scores([short], lines=3)
     (tmp_path / "empty").write_text("")
-    with pytest.raises(UserError, match="0 scores"):
+    with pytest.raises(UserError, match="empty is empty"):
         read_line_scores([tmp_path / "empty"])
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.decoding.engines.engine import Request
@@ -76,12 +77,20 @@ class EstimatedFile:
 
 
 def estimate_files(
-    source: Path, hypotheses: Sequence[Path], model: Place | None = None, *, worst: int = 0
+    source: Path,
+    hypotheses: Sequence[Path],
+    model: Place | None = None,
+    *,
+    tag: str | None = None,
+    worst: int = 0,
 ) -> list[EstimatedFile]:
     """Estimate files of translations with a model; `worst`: how many lines to keep per file.
 
+    `tag`: the target tag of all lines, for a model of several languages.
+
     Raises:
-        UserError: a file cannot be read or has another length, or the model has no calibration.
+        UserError: a file cannot be read or has another length, the model has no calibration, or
+            the tag is missing or unknown.
     """
     sources = load_lines(source)
     texts = {str(path): load_lines(path) for path in hypotheses}
@@ -91,13 +100,14 @@ def estimate_files(
                 f"{name} has {plural(len(lines), 'line')}, but {source} has {len(sources):,}; line "
                 "n must belong to line n"
             )
-    reader = Reader.load(model, "auto")
+    reader = Reader.load(model, "auto", tag)
     assert reader.opened is not None
     estimator = load_estimator(reader.opened.artifact)
     if estimator.calibration is None:
         raise UserError(
             f"{reader.opened.name} cannot score without references, because its training fitted no "
-            "confidence; give references with -r, or train with this version"
+            "confidence (too few validation lines, or an older version of mtkit); give references "
+            "with -r, or train with more validation lines"
         )
     files: list[EstimatedFile] = []
     for name, lines in texts.items():
@@ -194,24 +204,27 @@ def _pair_parts(
 
 def _score(reader: Reader, pairs: Sequence[tuple[list[int], list[int]]]) -> list[float]:
     """Return log P of each target given its source; batches have pairs of similar lengths."""
+    tag = reader.settings.tag
+    tag_ids = [] if tag is None else [reader.tokenizer.tags[tag]]
     scores = [0.0] * len(pairs)
     order = sorted(range(len(pairs)), key=lambda row: sum(map(len, pairs[row])))
     while order:
         width = 2 + max(map(len, pairs[order[-1]]))
         count = max(1, reader.settings.batch_tokens // width)
         rows, order = order[-count:], order[:-count]
-        source, target = (
-            pad_sequence(
-                [torch.tensor([*pairs[row][side], EOS]) for row in rows],
-                batch_first=True,
-                padding_value=PAD,
-            ).to(reader.model.device)
-            for side in (0, 1)
-        )
-        found = log_probabilities(reader.model, source, target).tolist()
+        source = _pad([[*tag_ids, *pairs[row][0], EOS] for row in rows])
+        target = _pad([[*pairs[row][1], EOS] for row in rows])
+        device = reader.model.device
+        found = log_probabilities(reader.model, source.to(device), target.to(device)).tolist()
         for row, score in zip(rows, found, strict=True):
             scores[row] = score
     return scores
+
+
+def _pad(sequences: Sequence[list[int]]) -> Tensor:
+    """Return sequences as the rows of a matrix, padded to the longest."""
+    rows = [torch.tensor(ids) for ids in sequences]
+    return pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
 def estimate_table(files: Sequence[EstimatedFile]) -> Iterator[str]:
