@@ -39,7 +39,7 @@ from mtkit.config.corpora import listed
 from mtkit.config.decoding import ModelConfig
 from mtkit.config.locate import flow
 from mtkit.config.settings import Config
-from mtkit.corpus.read import hash_corpora, paths_of
+from mtkit.corpus.read import hash_corpora, paths_of, read_pairs
 from mtkit.errors import UserError, blame_setting
 from mtkit.formats.origin import find_given_model
 from mtkit.models.device import pick_device, pick_precision
@@ -178,6 +178,7 @@ def open_inputs(config: Config) -> RunInputs:
     check_settings(data.artifact, batches_recipe(config))
     if changed := _find_changed_text(config, data.artifact):
         warn(f"{data.artifact.path}: {changed} has changed; rerun `mtkit batch` to use its text")
+    _check_old_text(config)
     tokenizer = Tokenizer.load(artifact)
     if origin := check_origin(config):
         with blame_setting(INIT_FROM):
@@ -190,6 +191,15 @@ def open_inputs(config: Config) -> RunInputs:
                     "`mtkit train-spm` with this setting, which copies the tokenizer of that model"
                 )
     return RunInputs(config, data, tokenizer, origin)
+
+
+def _check_old_text(config: Config) -> None:
+    """Raise SettingError if data.keep has no pair to compare models on; training ends with that."""
+    keep = config.data.keep
+    if keep is None or any(not pair.blank for pair in read_pairs(keep)):
+        return
+    with blame_setting(("data", "keep")):
+        raise UserError("every pair is blank on a side; give text to keep, or leave it out")
 
 
 def _find_changed_text(config: Config, batches: Artifact) -> str | None:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.config.settings import Config
+from mtkit.errors import SettingError
 from mtkit.pipeline import run, run_and_print
 from mtkit.scoring.adaptation import Adaptation, BeforeAndAfter
 from mtkit.training.interpolation import SHARES, Outcome, choose_outcome, interpolate
@@ -151,6 +152,17 @@ def test_a_gain_without_harm_is_installed_and_told(
     told = capsys.readouterr().err
     for words in ("old text: data.keep", "new text: test set", "people agree", "of the way from"):
         assert words in told
+
+
+def test_old_text_without_a_whole_pair_is_refused_before_training(
+    prepared: Path, reverser: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = adapt(prepared, tmp_path, reverser, noise(100, seed=5))
+    write_text(tmp_path, "old", [("", "a"), ("a", ""), (" ", "")])
+    with pytest.raises(SettingError, match=r"data\.keep: every pair is blank"):
+        run(config)
+    assert not Path(config.run, "checkpoints").exists()
 
 
 def test_another_old_text_chooses_the_weights_anew(
