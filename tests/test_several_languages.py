@@ -272,8 +272,8 @@ def test_a_tag_that_is_a_word_of_the_text_is_said_in_one_line(
     train_tokenizer(config)
     build_batches(config)
     lines = capsys.readouterr().err.splitlines()
-    assert sum("ant is also a word of" in line and "stays a word" in line for line in lines) == 1
-    assert sum("the tag bee is also a word of" in line for line in lines) == 1
+    assert sum("'ant' is also a word of" in line and "stays a word" in line for line in lines) == 1
+    assert sum("the tag 'bee' is also a word of" in line for line in lines) == 1
     words = TagWords(config.data.train)
     assert list(words.watch(read_pairs(config.data.train))) == list(read_pairs(config.data.train))
     assert len(list(words.messages())) == 2

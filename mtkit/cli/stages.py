@@ -357,7 +357,10 @@ def translate(
             raise UserError(f"--columns needs a table as INPUT: {TABLE_SUFFIXES}")
         column = parse_column(columns)
     if resume:
-        refuse("cannot be used with --resume, because it has one object for each line", flags=flags)
+        refuse(
+            "cannot be used with --resume, because the flags of earlier lines are not kept",
+            flags=flags,
+        )
     files = Files(text, output, prefix, resume, column, flags)
     if resume and not files.is_resumable:
         raise UserError("--resume needs -o FILE, and text files as INPUT and --prefix")

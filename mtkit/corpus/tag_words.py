@@ -49,11 +49,11 @@ class TagWords:
             found = f"{plural(count, 'source')} (first: {self._places[word]})"
             if word in self._words:
                 yield (
-                    f"data.train: the tag {word} is also a word of {found}, which the model cannot "
-                    "tell from tagged ones; choose a tag that no text contains, such as <bt>"
+                    f"data.train: the tag {word!r} is also a word of {found}, which the model "
+                    "cannot tell from tagged ones; choose a tag that no text contains, such as <bt>"
                 )
             else:
                 yield (
-                    f"data.train: {word} is also a word of {found}; it stays a word there, because "
-                    f"only the setting target_tag adds the tag {self._target_tags[word]}"
+                    f"data.train: {word!r} is also a word of {found}; it stays a word there, "
+                    f"because only the setting target_tag adds the tag {self._target_tags[word]!r}"
                 )

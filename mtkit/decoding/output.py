@@ -94,12 +94,13 @@ def open_output(
     *,
     line_counts: Iterable[int] = repeat(1),
     resume: bool = False,
+    resumed_with: str = "with --resume",
 ) -> Iterator[tuple[BinaryIO, int]]:
     """Open a file or standard output, and yield it with the number of input lines already done.
 
     `dependencies`: all that the output depends on; None: the output cannot be resumed.
-    `line_counts`: the numbers of output lines of all input lines, in order. A file that is
-    replaced keeps its permissions.
+    `line_counts`: the numbers of output lines of all input lines, in order. `resumed_with`: how to
+    repeat the command after an interruption. A file that is replaced keeps its permissions.
 
     Raises:
         UserError: the file cannot be written, or the dependencies have changed.
@@ -135,7 +136,7 @@ def open_output(
             with suppress(OSError):  # must not hide the first error
                 file.flush()
             if dependencies and partial.is_file() and partial.stat().st_size:
-                say(f"{path}: kept the partial output; repeat the command with --resume")
+                say(f"{path}: kept the partial output; repeat the command {resumed_with}")
             else:
                 with suppress(OSError):
                     record.unlink(missing_ok=True)

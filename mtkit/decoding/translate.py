@@ -230,6 +230,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             _dependencies(translator, files, form),
             line_counts=text.line_counts(),
             resume=files.resume,
+            resumed_with="with --resume, without --flags" if files.flags else "with --resume",
         ) as (target, done),
         _open_flags(files.flags) as flags,
         _progress(files, text) as shown,

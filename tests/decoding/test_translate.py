@@ -487,6 +487,14 @@ def test_resuming_after_a_kill_gives_the_same_output(
 
 def interrupted(folder: Path, translator: Translator, n_best: int | None = None) -> None:
     """Translate `in`, but raise KeyboardInterrupt after the first window."""
+    asked = with_settings(translator, n_best=n_best)
+    begun = folder / "begun"
+    prefixes = begun if begun.stat().st_size else None
+    interrupt(asked, Files(folder / "in", folder / "out", prefixes), Format(n_best))
+
+
+def interrupt(translator: Translator, files: Files, form: Format) -> None:
+    """Translate files, but raise KeyboardInterrupt after the first window."""
     stream = Translator.stream
 
     def once(*args: Any, **kwargs: Any) -> Any:
@@ -495,10 +503,22 @@ def interrupted(folder: Path, translator: Translator, n_best: int | None = None)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Translator, "stream", once)
-        asked = with_settings(translator, n_best=n_best)
-        begun = folder / "begun"
-        prefixes = begun if begun.stat().st_size else None
-        translate(asked, Files(folder / "in", folder / "out", prefixes), Format(n_best))
+        translate(translator, files, form)
+
+
+@pytest.mark.parametrize("flags", [None, "flags"])
+def test_after_an_interruption_the_advice_is_a_command_that_is_accepted(
+    flags: str | None, tmp_path: Path, copier: Translator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").write_bytes(b"A dog.\n" * 100)
+    written = None if flags is None else tmp_path / flags
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(copier, Files(tmp_path / "in", tmp_path / "out", flags=written), Format())
+    error = capsys.readouterr().err
+    assert "repeat the command with --resume" in error
+    assert ("without --flags" in error) == (flags is not None)
+    translate(copier, Files(tmp_path / "in", tmp_path / "out", resume=True), Format())
+    assert (tmp_path / "out").read_bytes().count(b"\n") == 100
 
 
 def test_resuming_translates_only_the_rest(
