@@ -16,6 +16,7 @@ from mtkit.cli.options import (
     Language,
     Model,
     Quiet,
+    Tag,
     refuse,
 )
 from mtkit.errors import UserError
