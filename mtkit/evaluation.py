@@ -1,4 +1,4 @@
-"""RUN/test: the test set of a run, translated and scored; of an adapted model, with both models."""
+"""RUN/test: translations and scores of the test set; of an adapted model, also of the given one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mtkit.scoring.quality import QualityReport, score_test_set
 from mtkit.scoring.verdict import describe_baseline, describe_verdict
 
 TEST_PORTIONS = 32
-"""The test set is translated in so many portions, of which each is spread over the set."""
+"""Number of portions of the test set; each takes every 32nd line."""
 MIN_TEST_LINES = 30
 """Fewest lines of a test set that are translated, however long they take."""
 GIVEN_FILE = "given.txt"
@@ -92,28 +92,33 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
     sources = [pair.source for pair in pairs]
     references = [pair.target for pair in pairs]
     lines = [Line(pair.source, tag=pair.target_tag) for pair in pairs]
+    # The references only limit the length of translations.
     groups = limit_lengths(sources, references, translator.tokenizer, translator.request)
     max_seconds = max_test_seconds(float(model.report["training_seconds"]))
     hypotheses: dict[int, str] = {}
-    with closing(translator), progress("translating the test set", len(pairs), "lines") as shown:
+    with closing(translator), progress("translating the test set", len(pairs), "lines") as bar:
         translator.submit(lines[:1]).result()  # the first call prepares the engine
         started = time.monotonic()
-        done = 0
-        size = min(TEST_PORTIONS, math.ceil(TEST_PORTIONS * MIN_TEST_LINES / len(pairs)))
-        while size > 0:
-            portions = _spread_portions(done, done + size)
+        done_portions = 0
+        portions_for_min_lines = math.ceil(TEST_PORTIONS * MIN_TEST_LINES / len(pairs))
+        next_portions = min(TEST_PORTIONS, portions_for_min_lines)
+        while next_portions > 0:
+            portions = _spread_portions(done_portions, done_portions + next_portions)
             for group in groups:
                 rows = [row for row in group.rows if row % TEST_PORTIONS in portions]
-                chosen = [lines[row] for row in rows]
-                found = chain.from_iterable(translator.stream(chosen, group.request))
-                for row, translation in zip(rows, found, strict=True):
+                chosen_lines = [lines[row] for row in rows]
+                translations = chain.from_iterable(translator.stream(chosen_lines, group.request))
+                for row, translation in zip(rows, translations, strict=True):
                     hypotheses[row] = translation.text
-                    shown.advance()
-            done += size
+                    bar.advance()
+            done_portions += next_portions
             seconds = time.monotonic() - started
-            portions_per_second = done / max(seconds, 1e-6)
-            affordable = int((max_seconds - seconds) * portions_per_second)
-            size = min(2 * size, TEST_PORTIONS - done, affordable)
+            portions_per_second = done_portions / max(seconds, 1e-6)
+            affordable_portions = int((max_seconds - seconds) * portions_per_second)
+            # Twice as many as before, as far as there are so many and the time suffices.
+            next_portions = min(
+                2 * next_portions, TEST_PORTIONS - done_portions, affordable_portions
+            )
     return hypotheses
 
 
@@ -124,6 +129,7 @@ def _translate_with_given_model(pairs: Sequence[Pair], config: Config) -> list[s
     sources = [pair.source for pair in pairs]
     references = [pair.target for pair in pairs]
     with closing(load(given.path, config.training.device)) as translator:
+        # Both models decode with the same settings.
         request = replace(translator.request, settings=config.decoding)
         groups = limit_lengths(sources, references, translator.tokenizer, request)
         hypotheses = [""] * len(pairs)
@@ -136,8 +142,9 @@ def _translate_with_given_model(pairs: Sequence[Pair], config: Config) -> list[s
 
 
 def _spread_portions(start: int, end: int) -> set[int]:
-    """Return the portions with these places in an order in which neighbours are far apart."""
-    # A step without common divisor leads to every portion once; 13 is near the golden section.
+    """Return portions `start` to `end` of a fixed order that spreads them over the test set."""
+    # 13 and 32 have no common divisor, so every portion comes once; 13 / 32 is near the golden
+    # section, so early portions lie far apart.
     return {13 * place % TEST_PORTIONS for place in range(start, end)}
 
 

@@ -30,7 +30,7 @@ It falls with the square root of the width.
 """
 PEAK_WIDTH = 128
 FULL_EPOCHS = 10
-"""Epochs over the new pairs, from which on more time goes to old pairs."""
+"""With time for more epochs over the new pairs, each epoch gets more old pairs."""
 MAX_EPOCHS = 20
 """After so many epochs, more training hardly changes the result."""
 MIN_REPLAY, MAX_REPLAY = 2.0, 9.0
@@ -44,6 +44,9 @@ MIN_COMPARED, MAX_COMPARED = 200, 1000
 """Fewest and most lines of the new and of the old text that are compared, if there are so many."""
 NEW_PIECES = 1000
 """Most subwords that are added for the new text."""
+BATCHES_PER_EPOCH = 40
+MIN_BATCH, MAX_BATCH = 512, 2048
+"""Number of batches in an epoch, as far as a batch has at least and at most so many tokens."""
 TRIAL_TOKENS = 1024
 """Tokens of a batch while the speed is measured."""
 MAX_HARM = 0.5
@@ -121,16 +124,16 @@ class AdaptedModel:
             Setting(
                 "max_harm",
                 MAX_HARM,
-                "most chrF that the old text (data.keep) may lose; the model is the mean of given "
-                "and trained weights that gains most on the validation set, or the given model if "
-                "the gain may be chance",
+                "most chrF that the old text (data.keep) may lose; of some weights between the "
+                "given and the trained ones, those that gain most on the validation set are kept, "
+                "or the given ones if the gain may be chance",
             ),
             Setting(
                 "steps",
                 plan.steps,
                 f"{plan.epochs:,.1f} epochs over {facts.pairs:,} pairs, in about {minutes:,} min",
             ),
-            Setting("optimizer", {"kind": "muon"}),
+            Setting("optimizer", {"kind": "muon"}, "as for a new model; Adam learnt as well"),
             Setting(
                 "warmup",
                 max(1, plan.steps // 10),
@@ -171,7 +174,7 @@ class AdaptedModel:
             yield f"the time is too short: the shortest run takes {plan.seconds / 60:.1f} minutes"
         if plan.replayed_pairs:
             old = f"about {plan.replayed_pairs:,.0f} old pairs"
-            yield f"each epoch also has {old}, so that little is forgotten"
+            yield f"each epoch replays {old}, so that the model forgets little"
         else:
             yield "the old training text is not at hand, so the model may forget it"
         if self.old_text:
@@ -189,17 +192,17 @@ def propose_adaptation(
     *,
     new_vocabulary: bool,
 ) -> AdaptedModel:
-    """Measure how well and how fast the given model learns the new text, and plan its adaptation.
+    """Measure how well the given model predicts the new text and how fast it trains; plan a run.
 
-    Warn if it predicts the new text no better than chance, or cannot spell it. `new_vocabulary`:
-    let the vocabulary grow by subwords of the new text, so that it can.
+    Warn if it predicts the text no better than chance. With `new_vocabulary`, the vocabulary gets
+    subwords of the new text; without, warn if it lacks letters of the text.
     """
     new_pieces = NEW_PIECES if new_vocabulary else 0
     if not new_vocabulary:
         check_letters(given, sample)
     fit = check_suitability(given, sample)
     say(f"init: measuring the speed of {given.place}")
-    # The trial keeps long pairs; its length and its learning rate do not matter.
+    # The trial limits no length. Its number of steps and learning rate do not affect its speed.
     plan = AdaptationPlan(
         peak=PEAK_ALONE,
         steps=MIN_ADAPTATION_STEPS,
@@ -222,33 +225,35 @@ def choose_adaptation(
 ) -> AdaptationPlan:
     """Return the plan for `minutes`."""
     budget = 60 * minutes
-    pair_seconds = measured.target_tokens / measured.tokens_per_second
-    # Both models translate the test set, and every share of the weights both texts.
-    test_seconds = 2 * BEAM_COST * facts.test * pair_seconds
-    line_seconds = (1 + len(SHARES) + VALIDATION_COUNT) * GREEDY_COST * pair_seconds
+    training_seconds_per_pair = measured.target_tokens / measured.tokens_per_second
+    # Both models translate the test set.
+    test_seconds = 2 * BEAM_COST * facts.test * training_seconds_per_pair
+    # The given model, every share of the weights, and (as if of both texts) the validations.
+    translations = 1 + len(SHARES) + VALIDATION_COUNT
+    line_seconds = translations * GREEDY_COST * training_seconds_per_pair
     old_lines = len(given.old_text)
     texts = 2 if old_lines else 1
     affordable_lines = int(COMPARISON_SHARE * budget / (texts * line_seconds))
-    compared = min(MAX_COMPARED, max(MIN_COMPARED, affordable_lines))
-    compared_lines = min(facts.valid, compared) + min(old_lines, compared)
+    lines_per_text = min(MAX_COMPARED, max(MIN_COMPARED, affordable_lines))
+    translated_lines = min(facts.valid, lines_per_text) + min(old_lines, lines_per_text)
     other_seconds = (
         OTHER_SECONDS
         + measured.warm_up_seconds
         + facts.pairs * measured.pair_seconds
         + test_seconds
-        + compared_lines * line_seconds
-        + VALIDATION_COUNT * LOSS_COST * facts.valid * pair_seconds
+        + translated_lines * line_seconds
+        + VALIDATION_COUNT * LOSS_COST * facts.valid * training_seconds_per_pair
     )
-    affordable_pairs = max(0.0, budget - other_seconds) / pair_seconds
+    affordable_pairs = max(0.0, budget - other_seconds) / training_seconds_per_pair
     replayed_pairs = choose_replay(facts.pairs, given.old_training.pairs, affordable_pairs)
     pairs = facts.pairs + replayed_pairs
-    epochs = min(float(MAX_EPOCHS), affordable_pairs / pairs)
+    wanted_epochs = min(float(MAX_EPOCHS), affordable_pairs / pairs)
     epoch_tokens = pairs * measured.padded_tokens
     max_length = min(MAX_SUBWORDS, max(256, measured.long_tokens))
     max_tokens = max(2 * max_length, choose_batch_tokens(epoch_tokens))
-    steps = max(MIN_ADAPTATION_STEPS, round(epochs * epoch_tokens / max_tokens))
+    steps = max(MIN_ADAPTATION_STEPS, round(wanted_epochs * epoch_tokens / max_tokens))
     epochs = steps * max_tokens / epoch_tokens
-    training_seconds = epochs * pairs * pair_seconds
+    training_seconds = epochs * pairs * training_seconds_per_pair
     peak = PEAK_WITH_REPLAY if replayed_pairs else PEAK_ALONE
     return AdaptationPlan(
         peak=peak * math.sqrt(PEAK_WIDTH / given.opened.config.model.d_model),
@@ -257,14 +262,17 @@ def choose_adaptation(
         replayed_pairs=replayed_pairs,
         max_tokens=max_tokens,
         max_length=max_length,
-        compared_lines=compared,
+        compared_lines=lines_per_text,
         training_seconds=training_seconds,
         seconds=other_seconds + training_seconds,
     )
 
 
 def choose_replay(new_pairs: int, old_pairs: int, affordable_pairs: float) -> float:
-    """Return the old pairs of each epoch: as many as FULL_EPOCHS over the new pairs leave time for.
+    """Return how many old pairs each epoch replays.
+
+    As many as there is time for in FULL_EPOCHS epochs, but MIN_REPLAY to MAX_REPLAY for each new
+    pair, and no more than there are.
 
     `old_pairs`: those that there are; `affordable_pairs`: new and old pairs in all epochs.
     """
@@ -274,6 +282,6 @@ def choose_replay(new_pairs: int, old_pairs: int, affordable_pairs: float) -> fl
 
 
 def choose_batch_tokens(epoch_tokens: float) -> int:
-    """Return the tokens of a batch: a power of two, so that an epoch has about 40 batches."""
-    wanted = min(2048.0, max(512.0, epoch_tokens / 40))
+    """Return the tokens of a batch: a part of an epoch, rounded down to a power of two."""
+    wanted = min(MAX_BATCH, max(MIN_BATCH, epoch_tokens / BATCHES_PER_EPOCH))
     return 1 << int(math.log2(wanted))

@@ -36,17 +36,17 @@ FIT_BATCH = 20
 FIT_SUBWORDS = 128
 """Longest side of a pair for this measurement; a longer one is cut."""
 MAX_EXCESS = 1.0
-"""Most nats per subword by which a model that writes this language exceeds subword frequencies.
+"""Largest loss above the entropy of subword frequencies of a model that writes this language.
 
 In their own language, six models and texts of other kinds exceeded them by at most 0.2; in another
 one by 1.5 to 5.5.
 """
 MIN_GAIN = 0.1
-"""Least nats per subword that the right source saves a model that understands its language."""
+"""Smallest loss, in nats per subword, that the right source saves a model that understands it."""
 MAX_OLD_LINES = 1000
 """Most lines of the old text; more would take long to translate."""
 MAX_UNKNOWN_LETTERS = 0.01
-"""Largest share of letters outside the vocabulary about which `init` says nothing."""
+"""If a larger share of the letters is outside the vocabulary, `init` warns."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Fit:
     @property
     def is_better_than_chance(self) -> bool:
         """Whether the model seems to write the target language, and to understand the sources."""
-        writes = self.loss - self.entropy <= MAX_EXCESS
-        understands = self.mismatched_loss - self.loss >= MIN_GAIN
-        return writes and understands
+        is_writing_language = self.loss - self.entropy <= MAX_EXCESS
+        is_using_source = self.mismatched_loss - self.loss >= MIN_GAIN
+        return is_writing_language and is_using_source
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,8 @@ def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
 def check_suitability(given: GivenModel, sample: Sequence[Pair]) -> Fit:
     """Measure how well the given model predicts new text; warn if it is no better than chance.
 
-    The warning names the likely cause: the other direction, or other languages.
+    The warning names the likely cause: the other direction, other languages, or lines that do not
+    match.
     """
     opened = given.opened
     model = load_model(opened.config, opened.weights).eval()
@@ -136,7 +137,7 @@ def check_suitability(given: GivenModel, sample: Sequence[Pair]) -> Fit:
         warn(
             f"--from: {given.place} predicts the new text no better than chance ({fit.loss:.2f} "
             f"nats per subword; with the sources of other lines {fit.mismatched_loss:.2f}, by the "
-            f"frequencies of subwords {fit.entropy:.2f}): probably it {cause}; a model of a "
+            f"frequencies of subwords alone {fit.entropy:.2f}): probably it {cause}; a model of a "
             "related language may still help"
         )
     return fit
@@ -150,7 +151,8 @@ def measure_fit(model: EncoderDecoder, tokenizer: Tokenizer, pairs: Sequence[Pai
     for pair, ids in zip(pairs, sources, strict=True):
         if pair.target_tag is not None:
             ids.insert(0, tokenizer.tags[pair.target_tag])
-    # Sorted, so that the shifted sources have the right tag, and about the right length.
+    # Sorting puts pairs of one tag and similar length side by side, so that each target gets the
+    # source of a similar pair.
     order = sorted(
         range(len(pairs)), key=lambda row: (pairs[row].target_tag or "", len(targets[row]))
     )
@@ -181,14 +183,14 @@ def _mean_loss(
     tokens = 0
     for start in range(0, len(targets), FIT_BATCH):
         rows = slice(start, start + FIT_BATCH)
-        batch = pack_batch(_end_to_end(sources[rows]), _end_to_end(targets[rows]))
+        batch = pack_batch(_concatenate(sources[rows]), _concatenate(targets[rows]))
         losses.append(loss_of(batch).nll.item())
         tokens += batch.target_tokens
     return math.fsum(losses) / max(1, tokens)
 
 
-def _end_to_end(sentences: Sequence[list[int]]) -> Side:
-    """Return sentences as a side of a batch."""
+def _concatenate(sentences: Sequence[list[int]]) -> Side:
+    """Return all ids one after the other, and the length of each sentence."""
     ids = np.array([token for sentence in sentences for token in sentence], np.int64)
     return ids, np.array([len(sentence) for sentence in sentences], np.int64)
 
@@ -219,9 +221,10 @@ def _old_training(given: OpenedModel) -> OldTraining:
             check_readable(corpus, ("data", "train"))
     except UserError:
         return OldTraining()
-    weights = batches.weights
-    rows = np.arange(len(batches.train))
-    pairs = len(rows) if weights is None else weights(rows).sum()
+    pairs = float(len(batches.train))
+    get_weights = batches.weights  # None: each pair counts once
+    if get_weights is not None:
+        pairs = get_weights(np.arange(len(batches.train))).sum()
     return OldTraining(corpora, round(pairs))
 
 
@@ -239,9 +242,9 @@ def _read_old_text(keep: Corpus) -> list[Pair]:
 
 
 def _old_text(given: OpenedModel) -> list[Pair]:
-    """Return the text that the given model's run has for validation, and had to keep itself.
+    """Return the validation set of the given model's run, and the text that it had to keep itself.
 
-    The list is empty if the model is not in its run.
+    The list is empty if the batches that the model was trained on are not at hand.
     """
     batches = batches_of(given)
     if batches is None:
@@ -257,14 +260,17 @@ def _old_text(given: OpenedModel) -> list[Pair]:
 
 
 def _kept_before(given: OpenedModel) -> Iterator[Pair]:
-    """Yield the text that an adapted model had to keep; warn if its files are gone."""
+    """Yield the text that an adapted model had to keep; warn if its files cannot be read."""
     keep = config_of(given.run).data.keep
     if keep is None:
         return
     try:
         yield from read_pairs(keep)
     except UserError as error:
-        warn(f"--from: the text that {given.name} had to keep is not checked again: {error}")
+        warn(
+            f"--from: the text that {given.name} had to keep cannot be read, so it is not "
+            f"checked: {error}"
+        )
 
 
 def _spread(pairs: Sequence[Pair], count: int) -> list[Pair]:

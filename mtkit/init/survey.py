@@ -23,7 +23,7 @@ from mtkit.init.facts import CorpusFacts, count_frequent, describe_corpus
 from mtkit.init.partition import Partition, key_of
 
 TEMPERATURE = 5.0
-"""How far corpora of unequal size are balanced: 1 not at all; infinity: as if equally large.
+"""How far corpora of unequal size are balanced: 1 keeps the sizes, infinity makes them equal.
 
 The value of Arivazhagan et al. 2019 for very unequal sizes; it changes little for similar ones.
 """
@@ -111,7 +111,7 @@ def survey(
 
 
 def _separate(corpora: Sequence[Corpus], partitions: Sequence[Partition]) -> list[Partition]:
-    """Let each partition leave out of training what only other corpora hold out.
+    """Keep the sources that any corpus holds out out of the training pairs of all others.
 
     Corpora of several languages often have the same sources.
     """
@@ -123,17 +123,20 @@ def _separate(corpora: Sequence[Corpus], partitions: Sequence[Partition]) -> lis
         held_out.append(
             {normalised(source) for source in sources if partition.holds_out(key_of(source))}
         )
-    return [
-        replace(partition, held_out=partition.held_out | (frozenset[str]().union(*held_out) - own))
-        for partition, own in zip(partitions, held_out, strict=True)
-    ]
+    held_out_anywhere = frozenset[str]().union(*held_out)
+    separated: list[Partition] = []
+    for partition, own_sources in zip(partitions, held_out, strict=True):
+        # The partition itself leaves out the sources that it holds out.
+        held_out_elsewhere = held_out_anywhere - own_sources
+        separated.append(replace(partition, held_out=partition.held_out | held_out_elsewhere))
+    return separated
 
 
 def common_rules(reports: Sequence[CorpusReport]) -> list[DropRule]:
     """Return the rules that are recommended for some corpus, and harm none.
 
-    `batching.drop` applies to all corpora, so a rule that many pairs of one corpus break is left
-    out, and so is `language` if the language of one corpus cannot be identified.
+    `batching.drop` applies to all corpora, so a rule is left out if some corpus breaks it but does
+    not recommend it, and so is `language` if the language of one corpus cannot be identified.
     """
     return [rule for rule in DROP_RULES if _is_recommended(rule, reports)]
 
@@ -155,7 +158,8 @@ def _is_recommended(rule: DropRule, reports: Sequence[CorpusReport]) -> bool:
 def join_facts(surveyed: Sequence[SurveyedCorpus]) -> tuple[CorpusFacts, Sequence[Pair]]:
     """Return the facts of all corpora together, and a sample of their training pairs.
 
-    A setting for which the corpora differ gets its default.
+    `sentences` and `dotless_i` get their defaults if the corpora differ. The vocabulary is joint,
+    and text is truecased, only if that suits all corpora. Abbreviations are united.
     """
     if len(surveyed) == 1:
         return surveyed[0].facts, surveyed[0].sample
@@ -226,6 +230,6 @@ def balance(pairs: Sequence[int], temperature: float = TEMPERATURE) -> list[floa
     """
     sizes = [max(1, size) for size in pairs]
     total = sum(sizes)
-    # Divided by the largest, so that no power overflows.
+    # Ratios of at most 1, whose powers are numbers for any temperature.
     powers = [(size / max(sizes)) ** (1 / temperature) for size in sizes]
     return [total * power / (sum(powers) * size) for size, power in zip(sizes, powers, strict=True)]

@@ -36,11 +36,12 @@ class BeforeAndAfter:
 
         `language`: language of the target, if known.
         """
+        has_enough_lines = resampling_obstacle(len(references)) is None
         scores = compute_scores(
             {"given": given, "adapted": adapted},
             [references],
             Writing.of(language, references),
-            test=resampling_obstacle(len(references)) is None,
+            test=has_enough_lines,
             keys=["chrf"],
         )
         return cls(len(references), scores["given"]["chrf"], scores["adapted"]["chrf"])
@@ -76,14 +77,17 @@ class BeforeAndAfter:
 
 @dataclass(frozen=True)
 class Adaptation:
-    """How far a model has moved from the given weights to the trained ones, and what it changed."""
+    """How far a model has moved from the given weights to the trained ones, and what it changed.
+
+    If `share` is 0, the scores are those of the best weights that were tried, not of the model.
+    """
 
     share: float
     """α: 0 stands for the given weights, 1 for the trained ones."""
     max_harm: float
     """How many points of chrF the old text may lose."""
     new: BeforeAndAfter
-    """On the validation set; if `share` is 0, of the best weights that were tried."""
+    """On the validation set."""
     old: BeforeAndAfter | None = None
     """On the text of `data.keep`; None if there is none."""
 
@@ -136,12 +140,12 @@ def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> 
 def describe_adaptation(adaptation: Adaptation) -> str:
     """Say which weights the model has, and why."""
     if adaptation.share == 0:
-        return f"the model is the given one, unchanged: {_explain_refusal(adaptation)}"
+        return f"no weight of the given model was changed: {_explain_refusal(adaptation)}"
     if adaptation.old is None:
         harm = "what old text loses is unknown, because data.keep is not set"
     else:
-        loss = adaptation.old.difference
-        harm = f"{loss:+.2f} on old text, which may lose {adaptation.max_harm:g}"
+        difference = adaptation.old.difference
+        harm = f"{difference:+.2f} chrF on old text, which may lose {adaptation.max_harm:g}"
     return (
         f"the model has moved {adaptation.share:.0%} of the way from the given to the trained "
         f"weights: {_describe_gain(adaptation.new)}; {harm}"
@@ -155,10 +159,11 @@ def _explain_refusal(adaptation: Adaptation) -> str:
         return f"{new.lines} validation lines are too few to show a gain"
     if new.difference > 0:
         return f"a gain that may be chance ({_describe_gain(new)})"
-    return "nothing was gained on the new text within the harm that is allowed"
+    return "no weights gained on the new text without losing too much on the old one"
 
 
 def _describe_gain(new: BeforeAndAfter) -> str:
     p_value = new.adapted.p_value
-    chance = "p < 0.001" if p_value is not None and p_value < 0.001 else f"p = {p_value:.3f}"
+    assert p_value is not None  # `_explain_refusal` has said why there is none
+    chance = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
     return f"{new.difference:+.2f} chrF on the validation set ({chance})"

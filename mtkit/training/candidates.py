@@ -44,12 +44,14 @@ def choose_trained(run: TrainingRun, state: TrainState) -> Candidate:
     }
     del best  # frees their memory during validation
     assign_weights(state.model, mean)
+    # The mean is as old as the newest of its checkpoints.
     validation = replace(validate(run, state), step=max(steps))
     average = Candidate(f"mean of the best {len(steps)} checkpoints", mean, validation, steps)
-    shown = validation.suitable(criterion)
-    values = [getattr(candidate.validation, shown) for candidate in (average, single)]
+    metric = validation.suitable(criterion)  # chrF if the text is too short for BLEU
+    values = [getattr(candidate.validation, metric) for candidate in (average, single)]
     say(
-        f"valid {shown} of the {average.name} {values[0]:.3f}, of the {single.name} {values[1]:.3f}"
+        f"valid {metric} of the {average.name} {values[0]:.3f}, of the {single.name} "
+        f"{values[1]:.3f}"
     )
     return min(single, average, key=lambda candidate: candidate.validation.key(criterion))
 
@@ -59,10 +61,12 @@ def _validated(run: TrainingRun, state: TrainState) -> Iterator[Candidate]:
     saved, best_by = set(run.checkpoints.steps()), run.config.training.best_by
     name = "last checkpoint" if best_by == "step" else "best checkpoint"
     for validation in rank(state.progress.validations, best_by):
-        if (step := validation.step) in saved:
-            try:
-                weights = run.checkpoints.weights(step)
-            except DamagedCheckpointError as damage:
-                warn(f"{damage}; this checkpoint is ignored")
-            else:
-                yield Candidate(name, weights, validation, [step])
+        step = validation.step
+        if step not in saved:
+            continue
+        try:
+            weights = run.checkpoints.weights(step)
+        except DamagedCheckpointError as damage:
+            warn(f"{damage}; this checkpoint is ignored")
+        else:
+            yield Candidate(name, weights, validation, [step])

@@ -45,7 +45,7 @@ class ScoredText:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the weights of one α make of the new and of the old text."""
+    """The translations of both texts with the weights of one α, and their scores."""
 
     share: float
     new: list[str]
@@ -68,33 +68,37 @@ def limit_harm(
     assert max_harm is not None
     new = _read_new_text(run)
     old = _read_old_text(run)
-    given = get_weights(run.inputs.initial_model())
+    # The initial model is the given one, with rows for new subwords. As α = 0, the given model
+    # itself is scored, which may have a smaller vocabulary.
+    initial_weights = get_weights(run.inputs.initial_model())
     with progress("comparing given and trained weights", 1 + len(SHARES), "trials") as bar:
         outcomes = [_try_given_model(run, new, old)]
         bar.advance()
         for share in SHARES:
-            assign_weights(state.model, interpolate(given, trained.weights, share))
+            assign_weights(state.model, interpolate(initial_weights, trained.weights, share))
             tokenizer = run.inputs.tokenizer
             outcomes.append(_try_weights(run, state.model, tokenizer, share, new, old))
             bar.advance()
-    chosen = choose_outcome(outcomes, max_harm)
-    start = outcomes[0]
+    best_outcome = choose_outcome(outcomes, max_harm)
+    given_outcome = outcomes[0]
     language = config.data.target_language
     harm = None
     if old is not None:
-        harm = BeforeAndAfter.of(start.old, chosen.old, old.references, language)
+        harm = BeforeAndAfter.of(given_outcome.old, best_outcome.old, old.references, language)
     adaptation = Adaptation(
-        share=chosen.share,
+        share=best_outcome.share,
         max_harm=max_harm,
-        new=BeforeAndAfter.of(start.new, chosen.new, new.references, language),
+        new=BeforeAndAfter.of(given_outcome.new, best_outcome.new, new.references, language),
         old=harm,
     )
+    # A gain that may be chance is worth no change. The scores stay, to say what was tried.
     if not adaptation.new.is_significantly_better:
         adaptation = replace(adaptation, share=0.0)
     if run.group.is_main:
         _say_outcomes(outcomes)
         say(f"train: {describe_adaptation(adaptation)}")
-    return _make_candidate(run, state, given, trained, adaptation.share), adaptation
+    candidate = _make_candidate(run, state, initial_weights, trained, adaptation.share)
+    return candidate, adaptation
 
 
 def interpolate(
@@ -109,8 +113,8 @@ def choose_outcome(outcomes: Sequence[Outcome], max_harm: float) -> Outcome:
 
     The first outcome is that of the given weights. Of equally good outcomes, return the first.
     """
-    least = outcomes[0].old_chrf - max_harm
-    harmless = [outcome for outcome in outcomes if outcome.old_chrf >= least]
+    min_old_chrf = outcomes[0].old_chrf - max_harm
+    harmless = [outcome for outcome in outcomes if outcome.old_chrf >= min_old_chrf]
     return max(harmless, key=lambda outcome: outcome.new_chrf)
 
 
@@ -152,7 +156,7 @@ def _try_weights(
     new: ScoredText,
     old: ScoredText | None,
 ) -> Outcome:
-    """Translate both texts with a model, and score them."""
+    """Translate both texts with a model, and score them; references limit lengths, no more."""
     new_lines = translate_greedily(run, model, tokenizer, new.lines, new.references)
     old_lines: list[str] = []
     old_chrf = 0.0
@@ -183,15 +187,16 @@ def _say_outcomes(outcomes: Sequence[Outcome]) -> None:
 def _make_candidate(
     run: TrainingRun,
     state: TrainState,
-    given: dict[str, Tensor],
+    initial_weights: dict[str, Tensor],
     trained: Candidate,
     share: float,
 ) -> Candidate:
     """Return the weights of one α as a candidate, with their validation."""
     if share == 1.0:
         return trained
-    weights = interpolate(given, trained.weights, share)
+    weights = interpolate(initial_weights, trained.weights, share)
     assign_weights(state.model, weights)
+    # `validate` records the last step, but these weights come from a checkpoint.
     validation = replace(validate(run, state), step=trained.validation.step)
     if share == 0.0:
         return Candidate("given weights", weights, validation, steps=[])
