@@ -28,6 +28,9 @@ PEAK_ALONE = 5e-4
 
 It falls with the square root of the width.
 """
+PEAK_OF_CHILD = 6e-3
+MAX_EPOCHS_OF_CHILD = 100
+"""The same for a model that learns other languages than its parent: as for a new model."""
 PEAK_WIDTH = 128
 FULL_EPOCHS = 10
 """With time for more epochs over the new pairs, each epoch gets more old pairs."""
@@ -45,7 +48,7 @@ MIN_COMPARED, MAX_COMPARED = 200, 1000
 NEW_PIECES = 1000
 """Most subwords that are added for the new text."""
 BATCHES_PER_EPOCH = 40
-MIN_BATCH, MAX_BATCH = 512, 2048
+MIN_BATCH_TOKENS, MAX_BATCH_TOKENS = 512, 2048
 """Number of batches in an epoch, as far as a batch has at least and at most so many tokens."""
 TRIAL_TOKENS = 1024
 """Tokens of a batch while the speed is measured."""
@@ -172,6 +175,12 @@ class AdaptedModel:
         )
         if plan.seconds > 1.15 * 60 * minutes:
             yield f"the time is too short: the shortest run takes {plan.seconds / 60:.1f} minutes"
+        if not self.fit.is_better_than_chance:
+            yield (
+                "the given model becomes the parent of a model for other languages (Kocmi and "
+                "Bojar 2018), and what it could translate is not kept"
+            )
+            return
         if plan.replayed_pairs:
             old = f"about {plan.replayed_pairs:,.0f} old pairs"
             yield f"each epoch replays {old}, so that the model forgets little"
@@ -201,6 +210,8 @@ def propose_adaptation(
     if not new_vocabulary:
         check_letters(given, sample)
     fit = check_suitability(given, sample)
+    if not fit.is_better_than_chance:
+        given = given.as_parent()
     say(f"init: measuring the speed of {given.place}")
     # The trial limits no length. Its number of steps and learning rate do not affect its speed.
     plan = AdaptationPlan(
@@ -216,14 +227,19 @@ def propose_adaptation(
     )
     trial = AdaptedModel(given, new_pieces, fit, plan)
     measured = measure_training(trial.settings(facts), sample, TRIAL_TOKENS)
-    plan = choose_adaptation(facts, measured, given, minutes)
+    plan = choose_adaptation(facts, measured, given, fit, minutes)
     return AdaptedModel(given, new_pieces, fit, plan)
 
 
 def choose_adaptation(
-    facts: CorpusFacts, measured: Measurement, given: GivenModel, minutes: float
+    facts: CorpusFacts, measured: Measurement, given: GivenModel, fit: Fit, minutes: float
 ) -> AdaptationPlan:
     """Return the plan for `minutes`."""
+    peak, max_epochs = PEAK_ALONE, MAX_EPOCHS
+    if given.old_training.pairs:
+        peak = PEAK_WITH_REPLAY
+    if not fit.is_better_than_chance:
+        peak, max_epochs = PEAK_OF_CHILD, MAX_EPOCHS_OF_CHILD
     budget = 60 * minutes
     training_seconds_per_pair = measured.target_tokens / measured.tokens_per_second
     # Both models translate the test set.
@@ -247,14 +263,13 @@ def choose_adaptation(
     affordable_pairs = max(0.0, budget - other_seconds) / training_seconds_per_pair
     replayed_pairs = choose_replay(facts.pairs, given.old_training.pairs, affordable_pairs)
     pairs = facts.pairs + replayed_pairs
-    wanted_epochs = min(float(MAX_EPOCHS), affordable_pairs / pairs)
+    wanted_epochs = min(float(max_epochs), affordable_pairs / pairs)
     epoch_tokens = pairs * measured.padded_tokens
     max_length = min(MAX_SUBWORDS, max(256, measured.long_tokens))
     max_tokens = max(2 * max_length, choose_batch_tokens(epoch_tokens))
     steps = max(MIN_ADAPTATION_STEPS, round(wanted_epochs * epoch_tokens / max_tokens))
     epochs = steps * max_tokens / epoch_tokens
     training_seconds = epochs * pairs * training_seconds_per_pair
-    peak = PEAK_WITH_REPLAY if replayed_pairs else PEAK_ALONE
     return AdaptationPlan(
         peak=peak * math.sqrt(PEAK_WIDTH / given.opened.config.model.d_model),
         steps=steps,
@@ -283,5 +298,5 @@ def choose_replay(new_pairs: int, old_pairs: int, affordable_pairs: float) -> fl
 
 def choose_batch_tokens(epoch_tokens: float) -> int:
     """Return the tokens of a batch: a part of an epoch, rounded down to a power of two."""
-    wanted = min(MAX_BATCH, max(MIN_BATCH, epoch_tokens / BATCHES_PER_EPOCH))
+    wanted = min(MAX_BATCH_TOKENS, max(MIN_BATCH_TOKENS, epoch_tokens / BATCHES_PER_EPOCH))
     return 1 << int(math.log2(wanted))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -95,7 +95,17 @@ class GivenModel:
     """The model as the config names it."""
     old_text: Sequence[Pair]
     """Text that the adapted model must not translate worse; empty: nothing limits the harm."""
+    is_old_text_named: bool
+    """Whether the user has named the old text (`--keep`)."""
     old_training: OldTraining
+
+    def as_parent(self) -> GivenModel:
+        """Return the model as the parent of a model for other languages.
+
+        What it could translate is neither replayed nor kept, unless the user has named old text.
+        """
+        old_text = self.old_text if self.is_old_text_named else ()
+        return replace(self, old_text=old_text, old_training=OldTraining())
 
 
 def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
@@ -114,6 +124,7 @@ def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
         opened=opened,
         place=place,
         old_text=_spread(old_text, MAX_OLD_LINES),
+        is_old_text_named=keep is not None,
         old_training=_old_training(opened),
     )
 

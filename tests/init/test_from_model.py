@@ -20,7 +20,7 @@ from mtkit.corpus.read import Pair
 from mtkit.init import given as given_model
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.from_model import choose_adaptation
-from mtkit.init.given import GivenModel, OldTraining
+from mtkit.init.given import Fit, GivenModel, OldTraining
 from mtkit.init.trial import Measurement
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
@@ -46,21 +46,34 @@ CORPORA = st.builds(
 )
 
 
-@given(CORPORA, MEASUREMENTS, st.integers(0, 1000), st.integers(0, 10**6), st.floats(1, 1000))
+PATIENT = {"steps": 400, "validate_every": 400, "save_every": 400, "average": 1}
+"""Settings of a training that learns the reversal task."""
+
+
+@given(
+    CORPORA,
+    MEASUREMENTS,
+    st.integers(0, 1000),
+    st.integers(0, 10**6),
+    st.sampled_from([1.0, 2.0]),
+    st.floats(1, 1000),
+)
 def test_the_forecast_keeps_the_time_unless_the_adaptation_is_the_shortest_possible(
     reverser: Path,
     facts: CorpusFacts,
     measured: Measurement,
     old_lines: int,
     old_pairs: int,
+    mismatched_loss: float,
     minutes: float,
 ) -> None:
     pair = Pair("a", "b", 0, "file", 1)
     opened = open_model(reverser / "run")
-    model = GivenModel(opened, "given", [pair] * old_lines, OldTraining(pairs=old_pairs))
-    plan = choose_adaptation(facts, measured, model, minutes)
-    assert choose_adaptation(facts, measured, model, 2 * minutes).steps >= plan.steps
-    is_shortest = plan.steps == choose_adaptation(facts, measured, model, 0.5).steps
+    model = GivenModel(opened, "given", [pair] * old_lines, False, OldTraining(pairs=old_pairs))
+    fit = Fit(loss=1.0, mismatched_loss=mismatched_loss, entropy=2.0)
+    plan = choose_adaptation(facts, measured, model, fit, minutes)
+    assert choose_adaptation(facts, measured, model, fit, 2 * minutes).steps >= plan.steps
+    is_shortest = plan.steps == choose_adaptation(facts, measured, model, fit, 0.5).steps
     rounding_seconds = plan.training_seconds / plan.steps
     assert plan.seconds <= 60 * minutes + rounding_seconds or is_shortest
 
@@ -82,9 +95,7 @@ def reverser(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a corpus, and a run that has learnt to reverse its sentences."""
     folder = tmp_path_factory.mktemp("given")
     write_reversal_task(folder)
-    steps = 400
-    training = {"steps": steps, "validate_every": steps, "save_every": steps, "average": 1}
-    run(tiny_config(folder, "transformer", training=training))
+    run(tiny_config(folder, "transformer", training=PATIENT))
     return folder
 
 
@@ -173,6 +184,9 @@ def test_text_that_the_given_model_predicts_by_chance_is_warned_about_with_the_c
         error = capsys.readouterr().err
         assert "no better than chance" in error
         assert cause in error
+        config = load_config(name)
+        assert config.data.keep is None  # it becomes the parent of another model
+        assert not isinstance(config.data.train, list)
 
 
 def test_letters_that_the_given_model_cannot_spell_are_told_and_can_be_added(
@@ -242,7 +256,8 @@ def tagged_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_reversal_task(folder)
     files = {"source": str(folder / "train.src"), "target": str(folder / "train.tgt")}
     corpora = [files | {"target_tag": tag} for tag in ("aa", "bb")]
-    run(tiny_config(folder, "transformer", data={"train": corpora, "valid": corpora, "test": None}))
+    data = {"train": corpora, "valid": corpora, "test": None}
+    run(tiny_config(folder, "transformer", data=data, training=PATIENT))
     return folder
 
 
