@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from pathlib import PurePath
 from typing import NamedTuple
 from xml.parsers import expat
@@ -41,6 +42,11 @@ MAX_NAMED_LANGUAGES = 20
 """Number of languages that an error lists at most."""
 UTF_8 = "utf-8-sig"
 """The encoding without a declaration; a byte order mark is left out."""
+REPLACEMENT = "\ufffd"
+REPLACEMENT_BYTES = REPLACEMENT.encode()
+"""The character that stands for what cannot be read; a file may have it, too."""
+END_OF_FILE = b""
+"""What follows the last block; all other blocks have at least one byte."""
 MAX_REFERENCE_CHARACTERS = 12
 """Longest reference to a character, such as `&#1114111;`."""
 NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
@@ -270,7 +276,7 @@ def _read_units(path: str, parser: _UnitParser) -> Generator[Unit]:
 
 
 def _read_text(path: str) -> Generator[bytes]:
-    """Yield the text of a file as UTF-8, without characters that XML forbids."""
+    """Yield the text of a file as UTF-8, with U+FFFD for each character that XML forbids."""
     forbidden = _ForbiddenCharacters()
     with closing(_decode(path)) as texts:
         for text in texts:
@@ -282,22 +288,26 @@ def _read_text(path: str) -> Generator[bytes]:
 
 
 def _decode(path: str) -> Generator[str]:
-    """Yield the text of a file, whichever encoding its declaration or first bytes tell."""
-    replaced = 0
+    """Yield the text of a file, decoded as its byte order mark or its declaration says."""
+    replacements_in_file = 0
+    replacements_in_text = 0  # also those that the decoder writes
+    last_bytes = b""
     with existing_file(path).open("rb") as file, closing(unpacked_blocks(file, path)) as blocks:
-        block = next(blocks, b"")
-        encoding = _declared_encoding(path, block)
+        start = next(blocks, b"")
+        encoding = _declared_encoding(path, start)
         decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-        while block:
+        for block in chain([start], blocks, [END_OF_FILE]):
             try:
-                text = decoder.decode(block)
+                text = decoder.decode(block, final=block == END_OF_FILE)
             except ValueError as error:
                 raise UserError(f"{path} is not text in {encoding} ({error})") from None
-            if encoding == UTF_8:
-                replaced += text.count("\ufffd") - block.count("\ufffd".encode())
+            # A character may begin in one block and end in the next.
+            overlapping = last_bytes + block
+            last_bytes = overlapping[1 - len(REPLACEMENT_BYTES) :]
+            replacements_in_file += overlapping.count(REPLACEMENT_BYTES)
+            replacements_in_text += text.count(REPLACEMENT)
             yield text
-            block = next(blocks, b"")
-    if replaced > 0:
+    if encoding == UTF_8 and replacements_in_text > replacements_in_file:
         tell_once(warn, f"{path}: invalid UTF-8 replaced")
 
 
@@ -313,18 +323,22 @@ class _ForbiddenCharacters:
         """The start of a reference at the end of a block."""
 
     def replace(self, text: str) -> bytes:
-        """Return the text so far as UTF-8, without the characters."""
+        """Return the text so far as UTF-8, with U+FFFD for each forbidden character."""
         text = self._unended + text
         end = len(text)
         reference = text.rfind("&", -MAX_REFERENCE_CHARACTERS)
         if reference >= 0 and ";" not in text[reference:]:
             end = reference
         self._unended = text[end:]
-        return _FORBIDDEN.sub(self._replace, text[:end]).encode(errors="replace")
+        return self._encode(text[:end])
 
     def rest(self) -> bytes:
         """Return what is left at the end of the file."""
-        return self._unended.encode(errors="replace")
+        return self._encode(self._unended)
+
+    def _encode(self, text: str) -> bytes:
+        # Surrogates, which UTF-8 cannot encode, are among the forbidden characters.
+        return _FORBIDDEN.sub(self._replace, text).encode()
 
     def _replace(self, match: re.Match[str]) -> str:
         decimal, hexadecimal = match.groups()
@@ -334,7 +348,7 @@ class _ForbiddenCharacters:
             if is_allowed:
                 return match[0]
         self.count += 1
-        return "\ufffd"
+        return REPLACEMENT
 
 
 def _declared_encoding(path: str, start: bytes) -> str:
@@ -422,11 +436,13 @@ class _UnitParser:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._error(f"elements are nested over {MAX_DEPTH} deep")
+        if self._depth == 1 and name != "tmx":
+            raise self._error(f"not a translation memory: its root is <{name[:40]}>, not <tmx>")
         if self._segment_depth:
             if name in CODES and not self._code_depth:
                 self._start_code(attributes)
-            if self._depth > MAX_DEPTH:
-                raise self._error(f"elements are nested over {MAX_DEPTH} deep")
         elif name == "seg":
             self._parts = []
             self._segment_depth = self._depth
@@ -438,14 +454,10 @@ class _UnitParser:
             self._texts = {}
             self._size = 0
             self._language = None
-        elif self._depth == 1 and name != "tmx":
-            raise self._error(f"not a translation memory: its root is <{name[:40]}>, not <tmx>")
         elif name == "header":
             language = attributes.get("srclang")
             if language and language != "*all*":
                 self._source_language = self._tag_of(language)
-        elif self._depth > MAX_DEPTH:
-            raise self._error(f"elements are nested over {MAX_DEPTH} deep")
 
     def _end(self, name: str) -> None:
         depth = self._depth
@@ -485,7 +497,9 @@ class _UnitParser:
         if self._size > MAX_UNIT_CHARACTERS:
             texts = dict.fromkeys(texts, "")
             tell_once(
-                warn, f"{self.path}:{self._line}: a unit of over 1 MiB, which is read as blank"
+                warn,
+                f"{self.path}:{self._line}: a unit of over {MAX_UNIT_CHARACTERS:,} characters, "
+                "which is read as blank",
             )
         self.units += 1
         for language in texts:
@@ -522,7 +536,7 @@ class _UnitParser:
 
     def _refuse_unknown_entity(self, name: str, is_parameter: int) -> None:
         if not is_parameter:
-            raise self._error(f"the entity &{name[:40]}; is not part of XML")
+            raise self._error(f"the entity &{name[:40]}; is defined outside this file, if at all")
 
     def _error(self, problem: str) -> UserError:
         where = f"{self.path}:{self._parser.CurrentLineNumber}"

@@ -8,7 +8,10 @@ import torch
 from torch import Tensor
 
 SUPPRESSED_BIAS = -100.0
-"""Bias below which a symbol is never produced; such a bias says nothing about a new piece."""
+"""Symbols with an output bias of at most this are never produced.
+
+Such a bias says nothing about a new piece.
+"""
 
 Spellings = Sequence[Sequence[int]]
 """For each new piece the ids of the old pieces that spell it."""

@@ -246,7 +246,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "an unknown entity": (tmx(ONE).replace(">a<", ">a&nbsp;<"), "m.tmx:2: not XML .undefined"),
     "an entity of a file": (
         tmx(ONE, start='<!DOCTYPE tmx SYSTEM "t.dtd">').replace(">a<", ">a&nbsp;<"),
-        "m.tmx:2: the entity &nbsp;",
+        "m.tmx:2: the entity &nbsp; is defined outside this file",
     ),
     "a cut file": (tmx(ONE)[:-40], "m.tmx:2: the file ends too early"),
     "an empty file": ("", "m.tmx:1: the file ends too early"),
@@ -268,6 +268,19 @@ HOSTILE: dict[str, tuple[str, str]] = {
         tmx(ONE).replace(">a<", f">{'<hi>' * 200}a{'</hi>' * 200}<"),
         "m.tmx:2: elements are nested over 100 deep",
     ),
+    "deep nesting outside of segments": (
+        tmx(ONE).replace("<body>", "<body>" + "<tuv>" * 200).replace("</body>", "</tuv>" * 200),
+        "m.tmx:1: elements are nested over 100 deep",
+    ),
+    "deep nesting of headers": (
+        tmx(ONE, head="<header>" * 200 + "</header>" * 200),
+        "m.tmx:1: elements are nested over 100 deep",
+    ),
+    "a unit as the root": (
+        "<tu><tuv/></tu>",
+        "m.tmx:1: not a translation memory: its root is <tu>",
+    ),
+    "a segment as the root": ("<seg>a</seg>", "m.tmx:1: not a translation memory: .* <seg>"),
     "an endless tag": (tmx(ONE).replace("<tuv", f"<tuv a='{'a' * (3 << 20)}'"), "m.tmx:2: a tag"),
     "an endless comment": (tmx(ONE) + f"<!--{'-a' * (3 << 20)}", "m.tmx:4: a tag or comment"),
     "many names": (
@@ -315,6 +328,24 @@ def test_invalid_bytes_are_replaced_with_a_warning(capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == ""
 
 
+def test_a_real_replacement_character_is_no_fault_wherever_a_block_ends(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for length in range(4):
+        source = "a" * length + "\ufffd" * (3 << 15)
+        assert pairs_of(write(tmx([(("en", source), ("de", "b"))])), "en", "de") == [(source, "b")]
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("start", ["", '<?xml version="1.0" encoding="shift_jis"?>'])
+def test_a_character_that_is_cut_at_the_end_of_the_file_is_not_dropped(start: str) -> None:
+    encoding = "shift_jis" if start else "utf-8"
+    content = tmx(ONE, start=start).encode(encoding)
+    assert pairs_of(write(content)) == [("a", "b")]
+    with pytest.raises(UserError, match="not XML"):
+        pairs_of(write(content + "日".encode(encoding)[:1]))
+
+
 def test_characters_that_xml_forbids_are_replaced_with_a_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -338,7 +369,8 @@ def test_a_unit_larger_than_any_sentence_is_a_blank_pair(
 ) -> None:
     path = write(tmx([(("en", "a" * (1 << 20)), ("de", "b" * 9)), *ONE]))
     assert pairs_of(path) == [("", ""), ("a", "b")]
-    assert "m.tmx:2: a unit of over 1 MiB" in capsys.readouterr().err
+    message = "m.tmx:2: a unit of over 1,048,576 characters, which is read as blank"
+    assert message in capsys.readouterr().err
 
 
 def test_memory_does_not_grow_with_the_file() -> None:

@@ -124,8 +124,10 @@ def test_what_cannot_be_estimated_is_refused(tmp_path: Path, files: tuple[Path, 
     (tmp_path / "short").write_text("A dog.\n")
     with pytest.raises(UserError, match="1 line, but"):
         estimate_files(source, [tmp_path / "short"], model)
-    with pytest.raises(UserError, match="fitted no confidence"):
-        estimate_files(source, [hypothesis], tmp_path / "plain")
+    few = write_model_with(tmp_path / "few", replace(ESTIMATOR, calibration=None))
+    for uncalibrated in (tmp_path / "plain", few):
+        with pytest.raises(UserError, match=r"no calibration; .* at least 100 validation lines"):
+            estimate_files(source, [hypothesis], uncalibrated)
     given_source = ["--source", str(source)]
     for arguments in (
         [str(hypothesis)],

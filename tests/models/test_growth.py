@@ -7,7 +7,7 @@ import torch
 
 from architectures import transformer
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.growth import grow_weights
+from mtkit.models.growth import SUPPRESSED_BIAS, grow_weights
 from mtkit.models.weights import assign_weights, get_weights
 from mtkit.symbols import BOS
 
@@ -50,6 +50,7 @@ def test_each_side_has_its_own_spellings_and_no_new_piece_changes_no_weight() ->
 
 
 def test_a_suppressed_symbol_does_not_suppress_a_new_piece() -> None:
-    bias = torch.tensor([-1000.0, 1.0, 3.0])
-    grown = grow_weights({"output_bias": bias}, [], [[0, 1], [0], [1, 2]])
-    assert grown["output_bias"].tolist() == [-1000, 1, 3, 1, 0, 2]
+    for suppressed in (-1000.0, SUPPRESSED_BIAS):
+        bias = torch.tensor([suppressed, 1.0, 3.0])
+        grown = grow_weights({"output_bias": bias}, [], [[0, 1], [0], [1, 2]])
+        assert grown["output_bias"].tolist() == [suppressed, 1, 3, 1, 0, 2]

@@ -1,8 +1,9 @@
 """Confidence: the chrF that a translation probably has, divided by 100.
 
-A logistic curve of three numbers: the mean log probability of a subword, the share of subword pairs
-in the source that training lacks, and how unusual the length is. `mtkit.training.calibration` fits
-it to the validation set; a weight never has the wrong sign, so confidence never rises with them.
+A logistic curve of three numbers: the mean negative log probability of a subword, the share of
+subword pairs in the source that training lacks, and how unusual the length is.
+`mtkit.training.calibration` fits it to the validation set. No weight is negative, so confidence
+never rises with any of these three.
 """
 
 from __future__ import annotations

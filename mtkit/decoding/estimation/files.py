@@ -105,9 +105,9 @@ def estimate_files(
     estimator = load_estimator(reader.opened.artifact)
     if estimator.calibration is None:
         raise UserError(
-            f"{reader.opened.name} cannot score without references, because its training fitted no "
-            "confidence (too few validation lines, or an older version of mtkit); give references "
-            "with -r, or train with more validation lines"
+            f"{reader.opened.name} cannot score without references, because it has no calibration; "
+            "give references with -r, or train with this version of mtkit and at least 100 "
+            "validation lines"
         )
     files: list[EstimatedFile] = []
     for name, lines in texts.items():

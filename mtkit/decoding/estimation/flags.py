@@ -139,7 +139,7 @@ FLAGS = (
     Flag("number", "lacks a number, or has another one", _has_other_number),
     Flag("placeholder", "lacks a placeholder, tag or URL", _lost_placeholder),
     Flag("language", "is not in the target language", compare=_is_in_other_language),
-    Flag("unlike", "its source is unlike all training text", compare=_is_unlike_training),
+    Flag("unlike", "its source is unlike the training text", compare=_is_unlike_training),
 )
 """All flags, in the order in which a line has them."""
 FLAGS_WITH_FACTS = tuple(flag.name for flag in FLAGS if flag.compare is not None)
