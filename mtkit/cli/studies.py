@@ -166,6 +166,7 @@ def attend(
             help="Translations for --explain (default: the model's).",
         ),
     ] = None,
+    tag: Tag = None,
     json: Json = False,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -180,12 +181,12 @@ def attend(
         refuse("cannot be used with --explain", target=target, subwords=subwords, output=output)
         from mtkit.study.attend.explain import explain as measure
 
-        measure(model, text, reference, as_json=json, device=device)
+        measure(model, text, reference, as_json=json, device=device, tag=tag)
         return
     refuse("needs --explain", reference=reference, json=json)
     from mtkit.study.attend.show import attend
 
-    attend(model, text, output, target=target, subwords=subwords, device=device)
+    attend(model, text, output, target=target, subwords=subwords, device=device, tag=tag)
 
 
 def export(

@@ -24,6 +24,7 @@ def standard_tag(text: str) -> str:
     Raises:
         ValueError: the text cannot be the name of a tag.
     """
+    # A longer text is not a tag; the cut bounds the time of the patterns.
     name = text.strip()[: MAX_TAG_CHARACTERS + len(">><<") + 1]
     for spelling in _SPELLINGS:
         match = spelling.fullmatch(name)

@@ -49,6 +49,8 @@ END_OF_FILE = b""
 """What follows the last block; all other blocks have at least one byte."""
 MAX_REFERENCE_CHARACTERS = 12
 """Longest reference to a character, such as `&#1114111;`."""
+MAX_CODE_CHARACTERS = 10
+"""Number of characters that suffice to recognise a code for a line break."""
 NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
 """Encodings of Python that no XML file has; some need quadratic time."""
 TRUNCATED = (
@@ -59,6 +61,7 @@ TRUNCATED = (
 
 LanguagePair = tuple[str, str]
 
+# Repeats are bounded, so that the search takes linear time.
 _ENCODING = re.compile(rb"""<\?xml[^>]{0,200}?\sencoding\s{0,9}=\s{0,9}["']([\w.:-]{1,40})["']""")
 _FORBIDDEN = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]|&#(?:([0-9]{1,7})|x([0-9a-fA-F]{1,6}));"
@@ -123,7 +126,7 @@ def read_tmx(path: str, columns: Columns) -> Generator[tuple[str, int, str, str]
                 continue
             yield path, line, texts[source_tag], texts[target_tag]
     if unpaired == parser.units:
-        raise _no_pairs(path, (source, target), parser.contents())
+        raise _explain_missing_pairs(path, (source, target), parser.contents())
     if unpaired:
         tell_once(
             say,
@@ -138,7 +141,8 @@ def read_tmx(path: str, columns: Columns) -> Generator[tuple[str, int, str, str]
 def find_languages(path: str) -> LanguagePair:
     """Return the two languages of a memory, that of the sources first.
 
-    Variants such as en-US and en-GB are one language if the memory also has another.
+    If the texts have more than two tags, regions are ignored: a memory in en-US, en-GB and de has
+    the languages en and de.
 
     Raises:
         UserError: the file is damaged or not TMX, or it has not exactly two languages.
@@ -150,16 +154,20 @@ def find_languages(path: str) -> LanguagePair:
     if len(tags) == 2:
         first, second = tags
         source = contents.source_language
-        is_swapped = source is not None and (
-            source == second or (source != first and _Matcher(second).matches(source))
-        )
-        return (second, first) if is_swapped else (first, second)
+        if source is not None and source != first and _is_source(second, source):
+            return second, first
+        return first, second
     if len(tags) < 2:
-        raise _no_pairs(path, None, contents)
+        raise _explain_missing_pairs(path, None, contents)
     raise UserError(
         f"{path}: choose two of its {len(tags)} languages with --columns S T, or with "
         f"source_column and target_column: {contents.describe()}"
     )
+
+
+def _is_source(tag: str, source: str) -> bool:
+    # The header may name en-US where the texts have en.
+    return _Matcher(tag).matches(source)
 
 
 def read_contents(path: str) -> Contents:
@@ -195,7 +203,10 @@ def _choose_languages(path: str, columns: Columns) -> LanguagePair:
     return source, target
 
 
-def _no_pairs(path: str, languages: LanguagePair | None, contents: Contents) -> UserError:
+def _explain_missing_pairs(
+    path: str, languages: LanguagePair | None, contents: Contents
+) -> UserError:
+    """Return the error for a memory without pairs; `languages`: None if it has fewer than two."""
     if not contents.units:
         return UserError(f"{path} has no translation units; export it again")
     if not contents.counts:
@@ -359,12 +370,14 @@ def _declared_encoding(path: str, start: bytes) -> str:
     name = declaration[1].decode()
     try:
         encoding = codecs.lookup(name).name
-        is_charset = encoding not in NO_CHARSETS and "<tmx".encode(encoding) != b""
+        "<tmx".encode(encoding)  # raises for codecs that cannot encode text, such as hex
+        is_charset = encoding not in NO_CHARSETS
     except (LookupError, ValueError):
         is_charset = False
     if not is_charset:
         raise UserError(f"{path}:1: unknown encoding {name!r}; save it in UTF-8")
-    # The declaration could be read, so the text is not, or is no longer, in UTF-16.
+    # A declaration that can be read as ASCII is not in UTF-16, even if it says so: the text is in
+    # UTF-8, or `unpacked_blocks` has converted it to UTF-8.
     is_unicode = encoding.startswith(("utf-8", "utf-16", "utf-32"))
     return UTF_8 if is_unicode else encoding
 
@@ -426,8 +439,10 @@ class _UnitParser:
         except expat.ExpatError as error:
             raise self._describe(error) from None
         self._bytes += len(block)
-        if self._bytes - self._parser.CurrentByteIndex > MAX_TOKEN_BYTES and not is_end:
+        unparsed_bytes = self._bytes - self._parser.CurrentByteIndex
+        if unparsed_bytes > MAX_TOKEN_BYTES and not is_end:
             raise self._error("a tag or comment of over 1 MiB")
+        # The parser's dictionary of names never shrinks.
         if len(self._parser.intern) > MAX_NAMES:
             raise self._error(f"over {MAX_NAMES:,} different names of elements")
         complete = self._complete
@@ -478,8 +493,9 @@ class _UnitParser:
         self._parser.CharacterDataHandler = self._add_code
 
     def _end_code(self) -> None:
+        # An empty code says nothing, but one of white space alone is a line break itself.
         is_line_break = self._code != "" and _LINE_BREAK_CODE.match(self._code) is not None
-        if is_line_break:  # the words at its sides would be glued together
+        if is_line_break:  # without a space, the words around it would become one
             self._parts.append(" ")
         self._code_depth = 0
         self._parser.CharacterDataHandler = self._add_text
@@ -513,8 +529,8 @@ class _UnitParser:
             self._parts.append(text)
 
     def _add_code(self, text: str) -> None:
-        if len(self._code) < 10:
-            self._code += text[:10]
+        if len(self._code) < MAX_CODE_CHARACTERS:
+            self._code += text[:MAX_CODE_CHARACTERS]
 
     def _tag_of(self, language: str | None) -> str | None:
         if not language:

@@ -1,4 +1,6 @@
-"""Models that training may start from: of mtkit, or of Hugging Face, as a folder or on the hub.
+"""Find the model that training starts from.
+
+It is a run or model of mtkit, or a MarianMT model in a folder or on the Hugging Face hub.
 
 A MarianMT model is imported once, into the user's cache, under the hash of its files. Of a model
 on the hub, only the files that mtkit reads are downloaded, by `huggingface_hub` into its own cache.
@@ -56,16 +58,18 @@ def find_given_model(place: str) -> Artifact:
     path = Path(place)
     if _is_marian_folder(path):
         return _import_once(path, place)
-    name = None if path.exists() else _HUB_NAME.fullmatch(place)
-    # A missing run in an existing folder, such as runs/old, is no name on the hub.
-    if name is None or path.parent.is_dir():
+    hub_name = None if path.exists() else _HUB_NAME.fullmatch(place)
+    # A missing run in an existing folder, such as runs/old, is not a name on the hub.
+    if hub_name is None or path.parent.is_dir():
         return find_model(place)
-    return _import_once(_download(name[1], name[2]), place)
+    owner_and_name, revision = hub_name.groups()
+    return _import_once(_download(owner_and_name, revision), place)
 
 
 def _is_marian_folder(path: Path) -> bool:
     """Return whether a folder is a MarianMT model, or claims to be one."""
     has_manifest = (path / MANIFEST).is_file()
+    # Artifacts of mtkit have a manifest; of these, only exports can be in the format of MarianMT.
     if has_manifest and kind_at(path) != "export":
         return False
     is_run = (path / "model" / MANIFEST).is_file()
@@ -76,7 +80,7 @@ def _is_marian_folder(path: Path) -> bool:
 def _import_once(folder: Path, place: str) -> Artifact:
     """Return the model of a folder from the cache; import it if it is not there."""
     for name in (marian.WEIGHTS_FILE, *REQUIRED_FILES):
-        marian.find_file(folder, name)  # fails if it is missing
+        marian.find_file(folder, name)  # raises UserError if it is missing
     files = [folder / name for name in marian.MARIAN_FILES if (folder / name).is_file()]
     hashes = {file.name: hash_file(file) for file in files}
     # Another version may import the same files in another way.
@@ -105,22 +109,22 @@ def _open_sound(path: Path) -> Artifact | None:
 def _download(name: str, revision: str | None) -> Path:
     """Download the files of a model on the hub that mtkit reads, and return their folder.
 
-    Without the hub, return what was downloaded earlier.
+    If the hub cannot be reached, return the folder of an earlier download.
     """
     # Slow to import.
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
         HFValidationError,
-        LocalEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
+    # Its log and progress bars would come between the one-line messages of mtkit.
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
     disable_progress_bars()
-    shown = f"{name}@{revision}" if revision else name
+    shown = _show(name, revision)
     try:
         facts = HfApi().model_info(name, revision=revision, timeout=HUB_SECONDS)
         files = {file.rfilename for file in facts.siblings or []}
@@ -142,8 +146,17 @@ def _download(name: str, revision: str | None) -> Path:
             f"{shown} is neither a folder here nor a model on the Hugging Face hub; check its "
             "name, such as Helsinki-NLP/opus-mt-en-de, or the path"
         ) from None
-    except Exception as error:  # of any library that huggingface_hub calls
+    except Exception as error:  # requests, httpx, OSError, …: the hub cannot be reached
         reason = str(error).partition("\n")[0] or type(error).__name__
+    return _find_downloaded(name, revision, reason)
+
+
+def _find_downloaded(name: str, revision: str | None, reason: str) -> Path:
+    """Return the folder of an earlier download; `reason`: why the hub cannot be reached."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    shown = _show(name, revision)
     try:
         patterns = [*marian.MARIAN_FILES]
         folder = snapshot_download(
@@ -151,11 +164,15 @@ def _download(name: str, revision: str | None) -> Path:
         )
     except (LocalEntryNotFoundError, HFValidationError):
         raise UserError(
-            f"{shown} is no folder here, and the Hugging Face hub cannot be reached ({reason}); "
+            f"{shown} is not a folder here, and the Hugging Face hub cannot be reached ({reason}); "
             "connect to the network, or give a folder with the files of the model"
         ) from None
     say(f"{shown}: using the copy in the hub's cache, because the hub cannot be reached")
     return Path(folder)
+
+
+def _show(name: str, revision: str | None) -> str:
+    return f"{name}@{revision}" if revision else name
 
 
 def _check_files(name: str, files: Collection[str]) -> None:

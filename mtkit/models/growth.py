@@ -23,7 +23,8 @@ def grow_weights(
     """Return weights with a row for each new piece after the rows of the old pieces.
 
     A new row is the mean of the rows that spell the piece, in embeddings, output and output bias.
-    `weights`: by their names in an `EncoderDecoder`; a tied weight has the spellings of the target.
+    `weights`: by their names in an `EncoderDecoder`. An embedding that source and target share has
+    the name of the target embedding, so it grows by the spellings of the target.
     """
     grown = dict(weights)
     for name, spellings in (
@@ -44,6 +45,7 @@ def _append_means(rows: Tensor, spellings: Spellings) -> Tensor:
         spelled = rows[torch.tensor(spelling, dtype=torch.long)]
         if rows.dim() == 1:
             spelled = spelled[spelled > SUPPRESSED_BIAS]
+        # Nothing spells the piece, or all its parts are suppressed: start from a neutral row.
         mean = spelled.mean(dim=0) if len(spelled) else torch.zeros_like(rows[0])
         means.append(mean[None])
     return torch.cat(means)

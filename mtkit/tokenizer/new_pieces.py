@@ -34,7 +34,7 @@ from mtkit.tokenizer.pieces import model_from_bytes, with_pieces
 MIN_OCCURRENCES = 3
 """Fewest occurrences of a new piece in the text it is learned from."""
 MERGE_MARGIN = 0.1
-"""What the score of a new unigram piece adds to its parts: far below differences of log P."""
+"""What a new unigram piece scores above its parts together; scores of pieces differ far more."""
 ENCODED_LINES = 10_000
 """Number of lines that SentencePiece splits at a time."""
 
@@ -62,7 +62,7 @@ def extend_tokenizer(
 ) -> Tokenizer:
     """Return the tokenizer with up to `count` new pieces in each vocabulary.
 
-    `sides`: source and target lines. Without new pieces, the models keep their bytes.
+    `sides`: source and target lines. If nothing is added, the models stay identical, bit for bit.
 
     Raises:
         UserError: a model has whole words as pieces.
@@ -74,16 +74,18 @@ def extend_tokenizer(
         pieces = learn_pieces(model, [*sources, *targets], count, split_digits=split_digits)
         return Tokenizer({path: add_pieces(model, pieces)})
     (source_path, source_model), (target_path, target_model) = models.items()
+    # MarianMT has two models with one list of ids.
     shares_ids = tokenizer.vocabularies[0] == tokenizer.vocabularies[1]
-    for_source = count // 2 if shares_ids else count
-    source = learn_pieces(source_model, sources, for_source, split_digits=split_digits)
-    for_target = count - len(source) if shares_ids else count
-    target = learn_pieces(target_model, targets, for_target, split_digits=split_digits)
-    both = [*source, *target] if shares_ids else []
+    source_count = count // 2 if shares_ids else count
+    source = learn_pieces(source_model, sources, source_count, split_digits=split_digits)
+    # The target gets the rest of a common list, also what the source does not need of its half.
+    target_count = count - len(source) if shares_ids else count
+    target = learn_pieces(target_model, targets, target_count, split_digits=split_digits)
+    all_new_pieces = [*source, *target] if shares_ids else []
     return Tokenizer(
         {
-            source_path: add_pieces(source_model, source, both),
-            target_path: add_pieces(target_model, target, both),
+            source_path: add_pieces(source_model, source, all_new_pieces),
+            target_path: add_pieces(target_model, target, all_new_pieces),
         }
     )
 
@@ -97,16 +99,20 @@ def learn_pieces(
     contains a digit beside another character.
     """
     proto = model_from_bytes(model)
-    kinds = proto.trainer_spec
-    if kinds.model_type == kinds.WORD:
-        raise UserError("tokenizer.new_pieces: the given tokenizer has whole words as pieces")
+    trainer_spec = proto.trainer_spec
+    if trainer_spec.model_type == trainer_spec.WORD:
+        raise UserError(
+            "tokenizer.new_pieces: the given tokenizer has whole words as pieces; set "
+            "tokenizer.new_pieces to 0"
+        )
     characters = _find_unknown_characters(model, lines, count)
     lowest = min((piece.score for piece in proto.pieces), default=0.0)
-    is_bpe = kinds.model_type == kinds.BPE
+    is_bpe = trainer_spec.model_type == trainer_spec.BPE
     added: list[NewPiece] = []
+    # BPE merges by descending score, so each later piece needs a lower one.
     for number, character in enumerate(characters, 1):
         added.append(NewPiece(character, lowest - number if is_bpe else lowest))
-    if kinds.model_type == kinds.CHAR:
+    if trainer_spec.model_type == trainer_spec.CHAR:
         return added
     splitter = _Splitter(add_pieces(model, added))
     merges = _Merges(splitter, split_digits=split_digits)
@@ -115,27 +121,31 @@ def learn_pieces(
         if is_bpe:
             score = lowest - len(added) - number
         else:
-            # Of pieces that overlap, the one that was learned first is preferred.
+            # The margin falls with each piece, because the split with the larger sum of scores
+            # wins: where new pieces overlap, the one that was learned first is preferred.
             margin = MERGE_MARGIN * (1 - number / (2 * count))
             score = sum(splitter.scores[part] for part in parts) + margin
         splitter.scores[text] = score
         added.append(NewPiece(text, score, parts))
-    return _without_unused(model, added, lines)
+    return _keep_used(model, added, lines)
 
 
-def add_pieces(model: bytes, pieces: Sequence[NewPiece], shared: Sequence[NewPiece] = ()) -> bytes:
+def add_pieces(
+    model: bytes, pieces: Sequence[NewPiece], all_new_pieces: Sequence[NewPiece] = ()
+) -> bytes:
     """Return a SentencePiece model with new pieces at its end.
 
-    `shared`: the new pieces of this and another model, in the order of their common ids; those of
-    the other model alone are never used.
+    `all_new_pieces`: if two models share their ids, the new pieces of both, in the order of the
+    ids. The model lists all of them, but uses only its own `pieces`.
     """
-    if not (pieces or shared):
+    if not (pieces or all_new_pieces):
         return model
     proto = model_from_bytes(model)
     entry_class = proto.SentencePiece
     own = {piece.text: piece for piece in pieces}
     entries = list(proto.pieces)
-    for text in dict.fromkeys(piece.text for piece in shared or pieces):
+    # A piece may be new on both sides.
+    for text in dict.fromkeys(piece.text for piece in all_new_pieces or pieces):
         if text in own:
             entries.append(entry_class(piece=text, score=own[text].score, type=entry_class.NORMAL))
         else:
@@ -155,6 +165,7 @@ def spell_pieces(model: bytes, pieces: Iterable[str]) -> list[list[int]]:
     proto.normalizer_spec.add_dummy_prefix = False
     proto.normalizer_spec.remove_extra_whitespaces = False
     processor = SentencePieceProcessor(model_proto=proto.SerializeToString())
+    # `encode` turns spaces back into SPACE.
     return [processor.encode(piece.replace(SPACE, " ")) for piece in pieces]
 
 
@@ -193,7 +204,10 @@ class _Splitter:
             yield from self.processor.encode(batch)
 
     def count_words(self, lines: Iterable[str]) -> Counter[Word]:
-        """Count the words of several pieces; bytes and special symbols separate words, too."""
+        """Count words that have at least two pieces.
+
+        Bytes and special symbols end a word and belong to none.
+        """
         words: Counter[Word] = Counter()
         for ids in self.encode(lines):
             word: list[int] = []
@@ -240,18 +254,21 @@ class _Merges:
                 self._merge(pair, left, right)
 
     def _merge(self, pair: IdPair, left: str, right: str) -> None:
-        new = len(self._pieces)
+        new_id = len(self._pieces)
         self._pieces.append(left + right)
         self._known.add(left + right)
         self.learned.append((left + right, (left, right)))
         changed: set[IdPair] = set()
-        for number in sorted(self._places.pop(pair)):
+        for number in self._places.pop(pair):
             word = self._words[number]
-            merged = _merge_pair(word, pair, new)
-            if len(merged) < len(word):
-                changed |= self._count_pairs(number, -self._counts[number])
-                self._words[number] = merged
-                changed |= self._count_pairs(number, self._counts[number])
+            merged = _merge_pair(word, pair, new_id)
+            if len(merged) == len(word):  # earlier merges have taken the pair from this word
+                continue
+            # Subtract all pairs of the old word, then add those of the merged word.
+            changed |= self._count_pairs(number, -self._counts[number])
+            self._words[number] = merged
+            changed |= self._count_pairs(number, self._counts[number])
+        # Entries with old counts stay in the queue; `learn` skips them.
         self._enqueue(changed)
 
     def _count_pairs(self, number: int, occurrences: int) -> set[IdPair]:
@@ -279,13 +296,13 @@ class _Merges:
         return fits and len(scripts) < 2 and not has_digits and SPACE not in right
 
 
-def _merge_pair(word: list[int], pair: IdPair, new: int) -> list[int]:
+def _merge_pair(word: list[int], pair: IdPair, new_id: int) -> list[int]:
     """Return a word with each occurrence of a pair replaced, from the left."""
     merged: list[int] = []
     place = 0
     while place < len(word):
         if place + 1 < len(word) and (word[place], word[place + 1]) == pair:
-            merged.append(new)
+            merged.append(new_id)
             place += 2
         else:
             merged.append(word[place])
@@ -306,9 +323,7 @@ def _scripts_of(piece: str) -> frozenset[str]:
     return frozenset(scripts)
 
 
-def _without_unused(
-    model: bytes, pieces: Sequence[NewPiece], lines: Sequence[str]
-) -> list[NewPiece]:
+def _keep_used(model: bytes, pieces: Sequence[NewPiece], lines: Sequence[str]) -> list[NewPiece]:
     """Return the pieces that occur in the split lines, their parts, and all characters."""
     splitter = _Splitter(add_pieces(model, pieces))
     used: set[str] = set()
@@ -324,9 +339,12 @@ def _without_unused(
 
 def is_extension(tokenizer: Tokenizer, old: Tokenizer) -> bool:
     """Return whether a tokenizer has all pieces of an old one, with the same ids."""
-    vocabularies = zip(tokenizer.vocabularies, old.vocabularies, strict=True)
-    has_same_files = tokenizer.models.keys() == old.models.keys()
-    return has_same_files and all(new[: len(first)] == first for new, first in vocabularies)
+    if tokenizer.models.keys() != old.models.keys():
+        return False
+    for vocabulary, old_vocabulary in zip(tokenizer.vocabularies, old.vocabularies, strict=True):
+        if vocabulary[: len(old_vocabulary)] != old_vocabulary:
+            return False
+    return True
 
 
 def spell_new_pieces(

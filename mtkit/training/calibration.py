@@ -39,20 +39,30 @@ BIGRAM_BLOCK = 1 << 16
 SAMPLED_PAIRS = 5_000
 """Number of training pairs whose lengths, scripts, languages and flags are looked at."""
 MAX_FLAGGED = 0.05
-"""A flag that a larger share of the corpus's own translations has says nothing in this corpus."""
+"""Largest share of the corpus's own translations that may have a flag.
+
+A model never sets a flag with a larger share.
+"""
 LIKE_TRAINING = 0.995
-"""Share of the validation set that counts as like the training data."""
+"""Share of the validation sources that counts as similar to the training data."""
 MIN_UNLIKE = 0.4
 """A source with a smaller share of unseen subword pairs is never unlike the training data."""
 MIN_CALIBRATED, MAX_CALIBRATED = 100, 1_000
 """Fewest lines that confidence is fitted to, and most."""
+MIN_TRANSLATED = 50
+"""Fewest lines that must go through the model; lines without letters to translate do not."""
 MAX_COST = 0.05
-"""Most subwords of the beam per subword of training; both take about the same time."""
+"""Largest number of subwords in beams for each subword of training.
+
+A subword takes about the same time in both.
+"""
 FOLDS = 5
 """Confidence is compared with lines that it was not fitted to, by cross-validation."""
 RIDGE = 0.01
 """Penalty of squared weights, which keeps them finite."""
 NEWTON_STEPS = 30
+MIN_SCALE = 1e-6
+"""Added to standard deviations, because that of a feature may be 0."""
 DIGITS = 4
 """Decimals of the fitted numbers, so that rounding on other machines hardly changes them."""
 
@@ -82,12 +92,13 @@ def collect_facts(inputs: RunInputs) -> TrainingFacts:
     sample = _sample_pairs(inputs)
     with silently():
         languages = (None, inputs.config.data.target_language)
+        # The sample is text of the corpus, which a model must not hold.
         statistics = replace(compute_statistics(sample, languages), sample=())
     facts = TrainingFacts(
         statistics=statistics,
         source_bigrams=SeenBigrams.of(_blocks(inputs.data.train, target=False)),
         target_bigrams=SeenBigrams.of(_blocks(inputs.data.train, target=True)),
-        max_unseen_share=1.0,
+        max_unseen_share=1.0,  # no source is unlike until the share is computed below
     )
     valid_sources = inputs.tokenizer.encode_source(inputs.data.valid_source)
     shares = [facts.source_bigrams.unseen_share([ids]) for ids in valid_sources]
@@ -161,16 +172,23 @@ def _calibrate(inputs: RunInputs, translator: Translator, steps: int) -> Calibra
             rows.append(row)
             features.append(translation.estimate.features)
             chrf.append(sentence_chrf(translation.text, [references[row]]) / 100)
-    if len(rows) < MIN_CALIBRATED // 2:
-        say("confidence: none, because the validation set has hardly a line to translate")
+    if len(rows) < MIN_TRANSLATED:
+        say(
+            f"confidence: none, because the validation set has fewer than {MIN_TRANSLATED} lines "
+            "that the model translates"
+        )
         return None
     curve, predicted = fit_confidence(np.array(features), np.array(chrf))
+    residual = float((np.array(chrf) - predicted).std())
     hypotheses = [translations[row].text for row in rows]
-    whole = score(hypotheses, [references[row] for row in rows], keys=["chrf"])["chrf"].value / 100
+    scores = score(hypotheses, [references[row] for row in rows], keys=["chrf"])
+    file_chrf = scores["chrf"].value / 100
+    # Long lines count more in the chrF of a file, so confidence is averaged with such weights. The
+    # offset is what this average misses. Its standard error is that of a mean with these weights.
     lengths = np.array([translations[row].estimate.length for row in rows], np.float64)
-    residuals = np.array(chrf) - predicted
-    shares = lengths / lengths.sum()
-    residual = float(residuals.std())
+    length_shares = lengths / lengths.sum()
+    mean_confidence = float(length_shares @ predicted)
+    offset_error = residual * float(np.sqrt(length_shares @ length_shares))
     say(
         f"confidence: fitted to {len(rows):,} validation lines; predicted and true chrF of a line "
         f"differ by {100 * residual:.0f} (standard deviation)"
@@ -178,8 +196,8 @@ def _calibrate(inputs: RunInputs, translator: Translator, steps: int) -> Calibra
     return replace(
         curve,
         residual=round(residual, DIGITS),
-        offset=round(whole - float(shares @ predicted), DIGITS),
-        offset_error=round(residual * float(np.sqrt(shares @ shares)), DIGITS),
+        offset=round(file_chrf - mean_confidence, DIGITS),
+        offset_error=round(offset_error, DIGITS),
         lines=len(rows),
     )
 
@@ -187,17 +205,20 @@ def _calibrate(inputs: RunInputs, translator: Translator, steps: int) -> Calibra
 def _translate_part(
     inputs: RunInputs, translator: Translator, steps: int
 ) -> dict[int, Translation]:
-    """Translate lines spread over the validation set, as many as training makes worth it.
+    """Translate lines spread over the validation set; the longer the training, the more lines.
 
-    The number depends on the steps and on lengths, not on the time, which never comes twice.
+    Their number is computed from steps and lengths, not from a clock, so that a repeated run gets
+    the same estimator.
     """
     sources, references = inputs.data.valid_source, inputs.data.valid_target
+    # The references only limit the lengths of the translations.
     groups = limit_lengths(sources, references, translator.tokenizer, translator.request)
     beam = translator.request.settings.beam
-    lengths = sum(len(group.rows) * group.request.settings.max_length for group in groups)
-    cost = beam * lengths / len(sources)
-    budget = MAX_COST * steps * inputs.config.batching.max_tokens
-    count = min(len(sources), MAX_CALIBRATED, max(MIN_CALIBRATED, int(budget / cost)))
+    max_subwords = sum(len(group.rows) * group.request.settings.max_length for group in groups)
+    beam_subwords_per_line = beam * max_subwords / len(sources)
+    beam_subword_budget = MAX_COST * steps * inputs.config.batching.max_tokens
+    affordable = int(beam_subword_budget / beam_subwords_per_line)
+    count = min(len(sources), MAX_CALIBRATED, max(MIN_CALIBRATED, affordable))
     chosen = {place * len(sources) // count for place in range(count)}
     tags = inputs.data.valid_tags
     translations: dict[int, Translation] = {}
@@ -221,10 +242,10 @@ def fit_confidence(features: _Numbers, chrf: _Numbers) -> tuple[Calibration, _Nu
     folds = np.arange(len(chrf)) % FOLDS
     for fold in range(FOLDS):
         is_left_out = folds == fold
-        weights = _fit(features[~is_left_out], chrf[~is_left_out])
-        predicted[is_left_out] = _predict(features[is_left_out], weights)
-    intercept, *slopes = np.round(_fit(features, chrf), DIGITS).tolist()
-    curve = Calibration(intercept, Features(*slopes))
+        coefficients = _fit(features[~is_left_out], chrf[~is_left_out])
+        predicted[is_left_out] = _predict(features[is_left_out], coefficients)
+    intercept, *weights = np.round(_fit(features, chrf), DIGITS).tolist()
+    curve = Calibration(intercept, Features(*weights))
     return curve, predicted
 
 
@@ -237,25 +258,29 @@ def _fit(features: _Numbers, chrf: _Numbers) -> _Numbers:
         weights[is_used] = solution[1:]
         if (weights >= 0).all():
             return np.concatenate([solution[:1], weights])
-        is_used &= weights >= 0  # fit again without what has the wrong sign
+        # Fit again without the features that would raise confidence.
+        is_used &= weights >= 0
 
 
 def _solve(features: _Numbers, chrf: _Numbers) -> _Numbers:
-    """Minimise the cross-entropy of the logistic curve by Newton's method."""
+    """Return intercept and weights that minimise the cross-entropy of the logistic curve."""
+    # Standardised features make the penalty the same for all. A feature lowers the logit.
     mean = features.mean(axis=0)
-    scale = features.std(axis=0) + 1e-6
+    scale = features.std(axis=0) + MIN_SCALE
     inputs = np.column_stack([np.ones(len(chrf)), -(features - mean) / scale])
-    weights = np.zeros(inputs.shape[1])
-    ridge = RIDGE * np.eye(len(weights))
+    coefficients = np.zeros(inputs.shape[1])
+    ridge = RIDGE * np.eye(len(coefficients))
     for _ in range(NEWTON_STEPS):
-        predicted = 1 / (1 + np.exp(-inputs @ weights))
-        gradient = inputs.T @ (predicted - chrf) + ridge @ weights
+        predicted = 1 / (1 + np.exp(-inputs @ coefficients))
+        gradient = inputs.T @ (predicted - chrf) + ridge @ coefficients
         curvature = (inputs.T * (predicted * (1 - predicted))) @ inputs + ridge
-        weights = weights - np.linalg.solve(curvature, gradient)
-    slopes = weights[1:] / scale
-    return np.concatenate([[weights[0] + slopes @ mean], slopes])
+        coefficients = coefficients - np.linalg.solve(curvature, gradient)
+    # Back to the features as they are.
+    weights = coefficients[1:] / scale
+    intercept = coefficients[0] + weights @ mean
+    return np.concatenate([[intercept], weights])
 
 
-def _predict(features: _Numbers, weights: _Numbers) -> _Numbers:
-    logits = weights[0] - features @ weights[1:]
+def _predict(features: _Numbers, coefficients: _Numbers) -> _Numbers:
+    logits = coefficients[0] - features @ coefficients[1:]
     return np.asarray(1 / (1 + np.exp(-logits)))

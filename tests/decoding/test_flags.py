@@ -221,7 +221,7 @@ def test_the_flags_file_has_an_object_for_each_line(
     assert [record["line"] for record in records] == [1, 2, 3, 4, 5]
     assert ["copied" in record["flags"] for record in records] == [True, False, False, True, True]
     assert (tmp_path / "out").read_text().count("\n") == len(lines)
-    assert "lines with flags: 3 copied" in capsys.readouterr().err
+    assert "flagged lines: copied 3" in capsys.readouterr().err
     (tmp_path / "json").write_text("")
     translate(copier, Files(tmp_path / "in", tmp_path / "json"), Format(jsonl=True))
     as_json = [json.loads(line) for line in (tmp_path / "json").read_text().splitlines()]

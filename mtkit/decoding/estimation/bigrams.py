@@ -22,10 +22,10 @@ BITS_PER_BIGRAM = 8
 MIN_BYTES, MAX_BYTES = 1 << 10, 1 << 20
 """Smallest and largest filter; in that of a large corpus most bits are set."""
 MIN_EMPTY_SHARE = 0.01
-"""If fewer bits are empty, the share of unseen pairs cannot be told any more, and is too small."""
+"""With fewer empty bits, the share of unseen pairs is not fully corrected, so it is too small."""
 FACTOR = 0x9E3779B97F4A7C15
 """2^64 divided by the golden ratio; multiplication by it spreads neighbouring numbers."""
-WORD = (1 << 64) - 1
+MASK_64 = (1 << 64) - 1
 MAX_ID_BITS = 24
 """Bits of a subword id; a vocabulary has at most 2^24 subwords."""
 
@@ -56,18 +56,19 @@ class SeenBigrams:
         shift = np.uint64(_shift_of(MAX_BYTES))
         for ids, lengths in blocks:
             largest[_hash_all(ids, lengths) >> shift] = True
-        # Pairs that share a bit are not counted, so the number of pairs is estimated.
+        # Linear counting (Whang et al. 1990): n = -m·ln(share of empty bits).
         empty_share = max(1 - largest.mean(), MIN_EMPTY_SHARE)
         pairs = -len(largest) * np.log(empty_share)
         size = MIN_BYTES
         while size < min(pairs * BITS_PER_BIGRAM / 8, MAX_BYTES):
             size *= 2
-        # The place of a pair is the beginning of its hash, so neighbouring bits fall together.
+        # The place of a pair is the beginning of its hash. With a shorter beginning, neighbouring
+        # places become one, which has a pair if any of them has.
         bits = largest.reshape(8 * size, -1).any(axis=1)
         return cls(np.packbits(bits, bitorder="little").tobytes())
 
     def unseen_share(self, sentences: Iterable[Sequence[int]]) -> float:
-        """Return which share of the pairs in some sentences training lacks; 0 without sentences.
+        """Return the share of pairs in some sentences that training lacks; 0 without sentences.
 
         `sentences`: ids without BOS and EOS.
         """
@@ -78,16 +79,20 @@ class SeenBigrams:
         for ids in sentences:
             pairs += len(ids) + 1
             for first, second in pairwise(chain((BOS,), ids, (EOS,))):
-                place = ((first << MAX_ID_BITS | second) * FACTOR & WORD) >> shift
-                seen += bits[place >> 3] >> (place & 7) & 1
+                pair = first << MAX_ID_BITS | second
+                pair_hash = pair * FACTOR & MASK_64
+                place = pair_hash >> shift
+                is_seen = bits[place >> 3] >> (place & 7) & 1
+                seen += is_seen
         unseen_share = (pairs - seen) / max(pairs, 1)
+        # Only an unseen pair whose bit is empty is recognised, so the share is that much too small.
         return min(1.0, unseen_share / max(self._empty_share, MIN_EMPTY_SHARE))
 
 
 def _shift_of(size: int) -> int:
     """Return how far the hash of a pair is shifted to get its place in so many bytes."""
-    places = 8 * size
-    return 65 - places.bit_length()
+    log2_places = (8 * size).bit_length() - 1  # the size is a power of two
+    return 64 - log2_places
 
 
 def _hash_all(ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -95,7 +100,8 @@ def _hash_all(ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
     import numpy as np
 
     ends = lengths.cumsum()
-    # One BOS before and one EOS after each sentence; its subwords move by 2 for each one before it.
+    # Each sentence is framed by BOS and EOS, so a subword moves by 1 for the BOS of its own
+    # sentence and by 2 for each earlier sentence.
     sentences = np.arange(len(lengths))
     framed = np.full(len(ids) + 2 * len(lengths), EOS, np.uint64)
     framed[np.arange(len(ids)) + 2 * np.repeat(sentences, lengths) + 1] = ids
@@ -103,6 +109,6 @@ def _hash_all(ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
     framed[starts] = BOS
     follows = np.ones(len(framed), bool)
     follows[starts] = False  # the EOS of a sentence and the BOS of the next are no pair
-    places = follows.nonzero()[0]
-    pairs = framed[places - 1] << np.uint64(MAX_ID_BITS) | framed[places]
+    positions = follows.nonzero()[0]
+    pairs = framed[positions - 1] << np.uint64(MAX_ID_BITS) | framed[positions]
     return pairs * np.uint64(FACTOR)

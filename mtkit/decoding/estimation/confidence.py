@@ -17,7 +17,7 @@ from mtkit.decoding.estimation.facts import TrainingFacts
 from mtkit.decoding.estimation.translated import TranslatedLine
 
 MAX_LENGTH_DEVIATION = 20.0
-"""Longer or shorter translations count as this unusual."""
+"""Largest deviation of a length; larger ones count as this one."""
 
 
 class Features(NamedTuple):
@@ -64,7 +64,7 @@ class Calibration:
         """Return the confidence of a line, from 0 to 1."""
         pairs = zip(self.weights, features, strict=True)
         logit = self.intercept - sum(weight * feature for weight, feature in pairs)
-        return 1 / (1 + math.exp(min(-logit, 700.0)))
+        return 1 / (1 + math.exp(min(-logit, 700.0)))  # exp overflows beyond 709
 
     def record(self) -> dict[str, Any]:
         """Return the calibration as JSON."""

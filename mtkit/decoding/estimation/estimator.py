@@ -30,7 +30,7 @@ class Estimate:
     features: Features | None = None
     """What confidence depends on."""
     length: int = 0
-    """Number of characters of the line, by which it counts in the chrF of a file."""
+    """Number of characters in the source: the weight of the line in the chrF of its file."""
 
 
 NO_ESTIMATE = Estimate()
@@ -42,7 +42,7 @@ class Estimator:
     """What a model brings along for quality estimation."""
 
     facts: TrainingFacts | None = None
-    """None: flags that need them are never set."""
+    """None: flags that compare a line with the training data are never set."""
     calibration: Calibration | None = None
     """None: there is no confidence."""
 
@@ -53,7 +53,8 @@ class Estimator:
         features = None if self.facts is None else compute_features(line, self.facts)
         confidence = None
         if self.calibration is not None:
-            # The vocabulary lacks the script of the line, or all scores overflowed.
+            # A line lacks features if it was copied, because the vocabulary lacks its script, or
+            # if all its scores overflowed.
             confidence = 0.0 if features is None else self.calibration.confidence(features)
         return Estimate(find_flags(line, self.facts), confidence, features, len(line.source))
 

@@ -1,8 +1,8 @@
 """`mtkit score` without references: estimate existing translations with a model.
 
 Forced decoding gives the log probability that the search would have given, if it had found the
-translation. Confidence is fitted to translations of the model itself, so those of people or of
-other programs get less of it than their chrF.
+translation. Confidence is fitted to translations of the model itself, so it is lower than the chrF
+of translations by people or other programs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -146,26 +146,27 @@ def estimate_lines(
         parts = _pair_parts(line.source_parts, _without_copied(text, line.leaves), reader)
         pairs += parts
         counts.append(len(parts))
-    scores = iter(_score(reader, pairs))
-    remaining = iter(pairs)
+    scores = _score(reader, pairs)
     estimates: list[Estimate] = []
+    first = 0  # the first part of the line
     for line, text, count in zip(window.lines, texts, counts, strict=True):
-        parts = [next(remaining) for _ in range(count)]
+        parts_of_line = slice(first, first + count)
+        first += count
         translated = TranslatedLine(
             line.text,
             text,
             line.letters,
             lost=lost_spans(line.spans, text),
-            source_parts=[source for source, _ in parts],
-            target_parts=[target for _, target in parts],
-            log_probability=sum(next(scores) for _ in range(count)),
+            source_parts=[source for source, _ in pairs[parts_of_line]],
+            target_parts=[target for _, target in pairs[parts_of_line]],
+            log_probability=sum(scores[parts_of_line]),
         )
         estimates.append(estimator.estimate(translated))
     return estimates
 
 
 def _without_copied(text: str, leaves: Sequence[Leaf]) -> str:
-    """Return a translation without the text that is copied before and after its line."""
+    """Return a translation without the copied text at its start and end, such as outer tags."""
     for leaf in leaves:
         if not isinstance(leaf, Copied):
             break
@@ -189,13 +190,15 @@ def _pair_parts(
     longest = reader.settings.max_length
     sentences = [text]
     if len(source_parts) > 1:
-        ends = [0, *(match.end() for match in SENTENCE_END.finditer(text)), len(text)]
-        found = [text[start:end].strip() for start, end in pairwise(ends)]
-        sentences = [sentence for sentence in found if sentence]
+        boundaries = [0, *(match.end() for match in SENTENCE_END.finditer(text)), len(text)]
+        candidates = [text[start:end].strip() for start, end in pairwise(boundaries)]
+        sentences = [sentence for sentence in candidates if sentence]
     if len(sentences) != len(source_parts):
         sentences = [text]
-        source_parts = [[i for part in source_parts for i in part]]
+        source_parts = [list(chain.from_iterable(source_parts))]
     targets = reader.tokenizer.encode_target(sentences)
+    # Joined parts and given translations can be longer than the model can read; the rest of them
+    # does not count.
     return [
         (source[:longest], target[:longest])
         for source, target in zip(source_parts, targets, strict=True)
@@ -209,21 +212,21 @@ def _score(reader: Reader, pairs: Sequence[tuple[list[int], list[int]]]) -> list
     scores = [0.0] * len(pairs)
     order = sorted(range(len(pairs)), key=lambda row: sum(map(len, pairs[row])))
     while order:
+        # The longest side of the longest pair, with room for BOS and EOS.
         width = 2 + max(map(len, pairs[order[-1]]))
         count = max(1, reader.settings.batch_tokens // width)
         rows, order = order[-count:], order[:-count]
-        source = _pad([[*tag_ids, *pairs[row][0], EOS] for row in rows])
-        target = _pad([[*pairs[row][1], EOS] for row in rows])
-        device = reader.model.device
-        found = log_probabilities(reader.model, source.to(device), target.to(device)).tolist()
-        for row, score in zip(rows, found, strict=True):
+        source = _pad([[*tag_ids, *pairs[row][0]] for row in rows]).to(reader.model.device)
+        target = _pad([pairs[row][1] for row in rows]).to(reader.model.device)
+        batch_scores = log_probabilities(reader.model, source, target).tolist()
+        for row, score in zip(rows, batch_scores, strict=True):
             scores[row] = score
     return scores
 
 
-def _pad(sequences: Sequence[list[int]]) -> Tensor:
-    """Return sequences as the rows of a matrix, padded to the longest."""
-    rows = [torch.tensor(ids) for ids in sequences]
+def _pad(sides: Sequence[list[int]]) -> Tensor:
+    """Return one side of some pairs, with EOS and padding."""
+    rows = [torch.tensor([*ids, EOS]) for ids in sides]
     return pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 

@@ -1,6 +1,6 @@
 """Flags: what is probably wrong with a translation, or with a line for this model.
 
-A flag is a reason to look at a line, no proof. Some flags compare a line with what the training
+A flag is a reason to look at a line, not a proof. Some flags compare a line with what the training
 data showed, which the model brings along; models of other programs do not have them.
 """
 
@@ -28,13 +28,14 @@ from mtkit.decoding.estimation.translated import TranslatedLine
 MIN_UNSEEN_OF_FOREIGN = 0.25
 """The language of a translation is identified only if more of its subword pairs are unseen.
 
-Identification takes 15 times as long as all other flags. Of German translations on Multi30k 6 % of
-the pairs are unseen, of English ones in their place 65 %.
+Identification takes 15 times as long as all other flags. On Multi30k, 6% of the pairs are unseen in
+German translations, and 65% in English sentences in their place.
 """
 _DIGIT = re.compile(r"\d")
 _THOUSANDS = re.compile(r"(?<=\d)[.,'’](?=\d{3}(?!\d))")
 """A separator within a number."""
 _LOOP_IN_WORD = re.compile(r"([^\W\d_]{1,5}?)\1{3}")
+"""One to five letters, four times in a row."""
 
 
 @dataclass(frozen=True)
@@ -94,14 +95,15 @@ def _has_other_number(line: TranslatedLine) -> bool:
     A small or round number may become a word, or come from one. The order of numbers and the
     separators within them are ignored.
     """
-    if not (_DIGIT.search(line.source) or _DIGIT.search(line.text)):  # most lines
+    # Most lines have no digits, so this saves time.
+    if not (_DIGIT.search(line.source) or _DIGIT.search(line.text)):
         return False
     source = _count_numbers(line.source)
     target = _count_numbers(line.text)
     missing = list((source - target).elements())
     added = list((target - source).elements())
-    is_regrouped = "".join(missing) == "".join(added) and len(missing) != len(added)
-    if is_regrouped:  # 1,000 became 1 000
+    has_same_digits = "".join(missing) == "".join(added)
+    if has_same_digits and len(missing) != len(added):  # 1,000 became 1 000
         return False
     if missing and added:
         return True
@@ -109,7 +111,8 @@ def _has_other_number(line: TranslatedLine) -> bool:
 
 
 def _count_numbers(text: str) -> Counter[str]:
-    return Counter(find_numbers(_THOUSANDS.sub("", text))[:MAX_NUMBERS])
+    numbers = find_numbers(_THOUSANDS.sub("", text))
+    return Counter(numbers[:MAX_NUMBERS])
 
 
 def _lost_placeholder(line: TranslatedLine) -> bool:
@@ -117,6 +120,7 @@ def _lost_placeholder(line: TranslatedLine) -> bool:
 
 
 def _is_in_other_language(line: TranslatedLine, facts: TrainingFacts) -> bool:
+    # A copied line has no target parts, so its pairs say nothing about its language.
     unseen_share = facts.target_bigrams.unseen_share(line.target_parts)
     if not line.is_copied and unseen_share <= MIN_UNSEEN_OF_FOREIGN:
         return False
@@ -133,7 +137,7 @@ def _is_unlike_training(line: TranslatedLine, facts: TrainingFacts) -> bool:
 FLAGS = (
     Flag("unfinished", "reached max_length before its end", _is_unfinished),
     Flag("loop", "repeats words over and over", _has_loop),
-    Flag("copied", "the source came out again", _is_copied),
+    Flag("copied", "is a copy of the source", _is_copied),
     Flag("empty", "has no text", _is_empty),
     Flag("length", "is too long or too short for its source", compare=_has_unusual_length),
     Flag("number", "lacks a number, or has another one", _has_other_number),

@@ -11,7 +11,7 @@ class TranslatedLine:
     """A line and its translation, and what the search knows of them."""
 
     source: str
-    """The line as corpora are normalised."""
+    """The line, normalised as lines of corpora are."""
     text: str
     """The translation."""
     letters: int

@@ -14,7 +14,7 @@ from mtkit.decoding.estimation.flags import FLAGS
 from mtkit.report import plural
 
 LOW_CONFIDENCE = 0.3
-"""Lines with less confidence are counted."""
+"""Lines with less confidence are counted as low."""
 DEVIATIONS = 1.96
 """Half of a 95 % interval, in standard errors."""
 
@@ -59,6 +59,7 @@ class FileVerdict:
         if self.calibration is None or not self._length:
             return None
         mean = self._confidence / self._length + self.calibration.offset
+        # A mean with weights n has the standard error σ·√Σn²/Σn.
         residual = self.calibration.residual * math.sqrt(self._squared_length) / self._length
         half_width = DEVIATIONS * math.hypot(residual, self.calibration.offset_error)
         value, low, high = (
@@ -77,9 +78,10 @@ class FileVerdict:
                 f"{plural(self.lines, self.unit)} below {100 * LOW_CONFIDENCE:.0f}"
             )
         if self.flags:
-            counts = [f"{self.flags[flag.name]:,} {flag.name}" for flag in FLAGS]
-            present = [count for count in counts if not count.startswith("0 ")]
-            yield f"{self.unit}s with flags: {', '.join(present)}"
+            counts = [
+                f"{flag.name} {self.flags[flag.name]:,}" for flag in FLAGS if self.flags[flag.name]
+            ]
+            yield f"flagged {self.unit}s: {', '.join(counts)}"
 
     def record(self) -> dict[str, Any]:
         """Return the verdict as JSON."""

@@ -2,8 +2,8 @@
 
 A tag is a control symbol of the source vocabulary. It joins the subwords of each part of a line
 after all steps, so no step can split, respell or copy it, and text that looks like it stays text.
-On the way back there is nothing to remove, because a control symbol decodes to no text; only links
-between words must skip it.
+Nothing has to be removed from the translation, because a control symbol decodes to no text; only
+word alignments must skip it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ def find_tag(line: Line, context: Context) -> int | None:
 
 def check_tag(tag: str | None, tokenizer: Tokenizer) -> None:
     """Raise UserError unless the model has this tag; None is right for a model without tags."""
-    is_right = tag in tokenizer.tags if tokenizer.tags else tag is None
-    if is_right:
+    if tag in tokenizer.tags:
+        return
+    if tag is None and not tokenizer.tags:
         return
     tags = sorted(tokenizer.tags)
     choices = ", ".join(tags)
