@@ -144,8 +144,10 @@ CHANGES: dict[str, Any] = {
     "run": "elsewhere",
 }
 """Another value of each setting that is not a whole number."""
+NEEDED: dict[str, Any] = {"training.max_harm": {"init_from": "other"}}
+"""Other settings of the section without which a setting is refused."""
 DEPENDENT = {
-    "model": "steps epochs patience average",
+    "model": "steps epochs patience average max_harm",
     "batches": "max_length deduplicate drop",
     "": "device ranks log_every save_every keep tensorboard run",
     "tokenizer checkpoint model": "seed",
@@ -165,7 +167,7 @@ def test_artifacts_depend_on_these_settings_only(setting: str) -> None:
     def recipes(changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
         pairs = {"source": "a", "target": "b"}
         sections = {"run": "run", "data": {"train": pairs, "valid": pairs}}
-        training = {"epochs": None, "steps": 5}
+        training = {"epochs": None, "steps": 5} | NEEDED.get(setting, {})
         config = Config.model_validate(sections | {"training": training} | changes)
         made = {
             "tokenizer": tokenizer_recipe(config),
@@ -180,7 +182,7 @@ def test_artifacts_depend_on_these_settings_only(setting: str) -> None:
     value = CHANGES.get(setting, 7)
     changed = {section: {name: value}} if section else {name: value}
     if section == "training" and name != "epochs":
-        changed["training"] = {"steps": 5} | changed["training"]
+        changed["training"] = {"steps": 5} | NEEDED.get(setting, {}) | changed["training"]
     before, after = recipes({}), recipes(changed)
     dependent = {kind for kind in before if before[kind] != after[kind]}
     expected = (kinds for kinds, names in DEPENDENT.items() if name in names.split())
