@@ -66,7 +66,7 @@ def cached(opened: OpenedModel, compute_type: str) -> Artifact:
         if path.exists():
             say(f"{path} is damaged or of another version; converting it again")
         else:
-            say(f"preparing the model for CTranslate2 ({compute_type}), once")
+            say(f"preparing {opened.name} for CTranslate2 ({compute_type}), once")
         return convert_to(path, opened, compute_type)
 
 
