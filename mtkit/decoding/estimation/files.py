@@ -210,12 +210,14 @@ def _score(reader: Reader, pairs: Sequence[tuple[list[int], list[int]]]) -> list
     tag = reader.settings.tag
     tag_ids = [] if tag is None else [reader.tokenizer.tags[tag]]
     scores = [0.0] * len(pairs)
-    order = sorted(range(len(pairs)), key=lambda row: sum(map(len, pairs[row])))
+    order = sorted(range(len(pairs)), key=lambda row: max(map(len, pairs[row])))
     while order:
-        # The longest side of the longest pair, with room for BOS and EOS.
-        width = 2 + max(map(len, pairs[order[-1]]))
+        # The rows of a batch are as wide as its longest side, which has a tag and EOS besides.
+        longest_side = max(map(len, pairs[order[-1]]))
+        width = longest_side + len(tag_ids) + 1
         count = max(1, reader.settings.batch_tokens // width)
-        rows, order = order[-count:], order[:-count]
+        rows = order[-count:]
+        order = order[:-count]
         source = _pad([[*tag_ids, *pairs[row][0]] for row in rows]).to(reader.model.device)
         target = _pad([pairs[row][1] for row in rows]).to(reader.model.device)
         batch_scores = log_probabilities(reader.model, source, target).tolist()
@@ -230,12 +232,18 @@ def _pad(sides: Sequence[list[int]]) -> Tensor:
     return pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
+def _show_chrf(verdict: FileVerdict) -> str:
+    """Return the predicted chrF of a file with its interval; a dash if there is none."""
+    if verdict.chrf is None:
+        return "-"
+    value, low, high = verdict.chrf
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
 def estimate_table(files: Sequence[EstimatedFile]) -> Iterator[str]:
     """Yield the verdicts, a column for each file, then the lines with the least confidence."""
     rows = header([""], [file.name for file in files])
-    values = [file.verdict.chrf for file in files]
-    shown = ["-" if v is None else f"{v[0]:.2f} [{v[1]:.2f}, {v[2]:.2f}]" for v in values]
-    rows.append(["predicted chrF2", *shown])
+    rows.append(["predicted chrF2", *(_show_chrf(file.verdict) for file in files)])
     low = f"lines below {100 * LOW_CONFIDENCE:.0f}"
     rows.append([low, *(f"{file.verdict.low:,} of {file.verdict.lines:,}" for file in files)])
     for flag in FLAGS:
