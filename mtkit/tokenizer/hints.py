@@ -1,0 +1,27 @@
+"""The symbols of hints and placeholders: characters that no text has, but the vocabulary does.
+
+A hint (Dinu et al. 2019) tells a model how to translate a term: after the term, the source has its
+translation, and symbols surround both. A placeholder stands for what no translation changes, such
+as a URL; the model copies it. Unicode reserves these characters (noncharacters, section 23.7) for
+the inside of a program, so a text that has them is faulty, and loses them.
+"""
+
+from __future__ import annotations
+
+HINT_BEGIN = "\ufdd0"
+"""Stands before a term that has a hint."""
+HINT_MEANS = "\ufdd1"
+"""Stands between the term and its translation."""
+HINT_END = "\ufdd2"
+"""Stands after the translation."""
+PLACEHOLDERS = tuple(map(chr, range(0xFDD3, 0xFDE3)))
+"""Sixteen placeholders; a line uses them from the first one on."""
+HINT_SYMBOLS = (HINT_BEGIN, HINT_MEANS, HINT_END, *PLACEHOLDERS)
+"""All of them, as user-defined symbols of a SentencePiece vocabulary."""
+
+_REMOVAL = str.maketrans("", "", "".join(HINT_SYMBOLS))
+
+
+def without_hint_symbols(text: str) -> str:
+    """Return a text of a user without these characters, so that it cannot act as a hint."""
+    return text if text.isascii() else text.translate(_REMOVAL)
