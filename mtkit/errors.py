@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+HOW_TO_CONTINUE = "interrupted; run the same command again to continue"
+"""What a command says that was stopped, and keeps what is complete."""
+
 
 class MtkitError(Exception):
     """A failure while running (disk full, out of memory, diverged): exit code 1."""

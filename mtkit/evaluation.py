@@ -22,7 +22,8 @@ from mtkit.decoding.limits import limit_lengths, max_test_seconds
 from mtkit.decoding.text.line import Line
 from mtkit.errors import UserError
 from mtkit.progress import progress
-from mtkit.scoring.adaptation import BeforeAndAfter
+from mtkit.report import silently
+from mtkit.scoring.adaptation import BeforeAndAfter, find_adaptation
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE
 from mtkit.scoring.memory import group_by_tag
 from mtkit.scoring.quality import QualityReport, score_test_set
@@ -33,7 +34,7 @@ TEST_PORTIONS = 32
 MIN_TEST_LINES = 30
 """Fewest lines of a test set that are translated, however long they take."""
 GIVEN_FILE = "given.txt"
-"""File of RUN/test: the translations of the given model, if the model was adapted."""
+"""File of RUN/test: the translations of the given model, if adaptation has changed it."""
 ALL_SOURCES, ALL_REFERENCES = "all.source.txt", "all.reference.txt"
 """Files of RUN/test: all lines, if only a part of the test set was translated."""
 
@@ -67,7 +68,8 @@ def _translate_and_score(
             _write_lines(draft.folder / name_of_tag_file(tag, ALL_REFERENCES), references)
     report = score_test_set(config, scored, texts)
     draft.report.update(report.record())
-    if "adaptation" in model.report:
+    adaptation = find_adaptation(model.report)
+    if adaptation is not None and not adaptation.is_refused:
         given = _translate_with_given_model(scored, config)
         _write_lines(draft.folder / GIVEN_FILE, given)
         references = [pair.target for pair in scored]
@@ -128,7 +130,10 @@ def _translate_with_given_model(pairs: Sequence[Pair], config: Config) -> list[s
     assert given is not None  # an adapted model has one
     sources = [pair.source for pair in pairs]
     references = [pair.target for pair in pairs]
-    with closing(load(given.path, config.training.device)) as translator:
+    # The first model has said already what loading and preparing says.
+    with silently():
+        translator = load(given.path, config.training.device)
+    with closing(translator):
         # Both models decode with the same settings.
         request = replace(translator.request, settings=config.decoding)
         groups = limit_lengths(sources, references, translator.tokenizer, request)

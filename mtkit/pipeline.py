@@ -20,6 +20,7 @@ from mtkit.scoring.adaptation import (
     Adaptation,
     BeforeAndAfter,
     describe_adaptation,
+    find_adaptation,
     tabulate_adaptation,
 )
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
@@ -115,14 +116,14 @@ def _test_and_print(config: Config, model: Artifact, started: _Start) -> None:
     if test is not None:
         _show_samples(test)
         say("\n".join(describe_quality(report)))
-    if "adaptation" in model.report:
-        _show_adaptation(model, test)
+    adaptation = find_adaptation(model.report)
+    if adaptation is not None:
+        _show_adaptation(adaptation, test)
 
 
-def _show_adaptation(model: Artifact, test: Artifact | None) -> None:
+def _show_adaptation(adaptation: Adaptation, test: Artifact | None) -> None:
     """Say what the adaptation of a given model has changed."""
-    adaptation = Adaptation.from_record(model.report["adaptation"])
-    if adaptation.share > 0:
+    if not adaptation.is_refused:
         tested = None
         if test is not None:
             tested = BeforeAndAfter.from_record(test.report["adaptation"])

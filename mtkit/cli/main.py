@@ -19,7 +19,7 @@ from mtkit import report
 from mtkit.artifacts.manifest import VERSION
 from mtkit.cli import benchmarks, guide, preparation, stages, studies
 from mtkit.cli.options import Command
-from mtkit.errors import MtkitError, is_out_of_memory
+from mtkit.errors import HOW_TO_CONTINUE, MtkitError, is_out_of_memory
 from mtkit.signals import exit_on_stop_signals
 
 # Pydantic would look for plugins in the metadata of every installed package at each start.
@@ -49,6 +49,8 @@ BENCH_COMMANDS: Mapping[str, Function] = {
     "layers": benchmarks.layers,
 }
 """The commands of `mtkit bench`."""
+CONTINUED = frozenset({"run", "train-spm", "batch", "train", "finish"})
+"""Commands that keep what is complete when they are interrupted."""
 
 
 def build_app(*names: str) -> typer.Typer:
@@ -117,6 +119,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             report.error(line, error)
     if stop.received:
         code = 128 + stop.received
+        if arguments[:1] and arguments[0] in CONTINUED:
+            report.say(HOW_TO_CONTINUE)
     report.drop_unwritable()
     if stop.received or "RANK" in os.environ:
         # Threads that still translate can abort an interpreter that shuts down. So can threads of

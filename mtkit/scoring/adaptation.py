@@ -11,11 +11,13 @@ from mtkit.scoring.metrics import Score, compute_scores, resampling_obstacle
 from mtkit.scoring.score import AGREEMENT_MEANING
 from mtkit.scoring.writing import Writing
 
-MAX_P_VALUE = 0.0125
+MAX_TRIALS = 5
+"""Most weights that are tried beside the given ones."""
+MAX_P_VALUE = 0.05 / MAX_TRIALS
 """Largest p-value of a difference that counts as significant.
 
-It is 0.05 divided by the number of weights that are tried, of which the best is tested
-(Bonferroni), so that chance alone finds a gain in at most 5 % of the runs.
+The best of the weights that are tried is tested (Bonferroni), so that chance alone finds a gain in
+at most 5 % of the runs.
 """
 
 
@@ -95,6 +97,11 @@ class Adaptation:
     old: BeforeAndAfter | None = None
     """On the text of `data.keep`; None if there is none."""
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the run ends with the given model."""
+        return self.share == 0
+
     def record(self) -> dict[str, Any]:
         """Return the adaptation as JSON."""
         return {
@@ -114,6 +121,12 @@ class Adaptation:
             new=BeforeAndAfter.from_record(record["new"]),
             old=None if old is None else BeforeAndAfter.from_record(old),
         )
+
+
+def find_adaptation(report: Mapping[str, Any]) -> Adaptation | None:
+    """Return the adaptation in the report of a model; None if the model was not adapted."""
+    record = report.get("adaptation")
+    return None if record is None else Adaptation.from_record(record)
 
 
 def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> Iterator[str]:
@@ -143,7 +156,7 @@ def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> 
 
 def describe_adaptation(adaptation: Adaptation) -> str:
     """Say which weights the model has, and why."""
-    if adaptation.share == 0:
+    if adaptation.is_refused:
         return f"no weight of the given model was changed: {_explain_refusal(adaptation)}"
     if adaptation.old is None:
         harm = "what old text loses is unknown, because data.keep is not set"

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+from torch import Tensor
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.runs import CHECKPOINTS, WEIGHTS, checkpoint_steps
 from mtkit.artifacts.stage import Stage
 from mtkit.config.settings import Config
+from mtkit.decoding.estimation.estimator import Estimator, load_estimator
 from mtkit.errors import MtkitError, UserError
 from mtkit.machine import check_single_process
 from mtkit.models.weights import assign_weights, save_weights
 from mtkit.report import say
 from mtkit.scoring.adaptation import describe_adaptation
+from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.calibration import make_estimator
 from mtkit.training.candidates import choose_trained
 from mtkit.training.interpolation import limit_harm
 from mtkit.training.process_group import SINGLE_PROCESS
-from mtkit.training.setup import TrainingRun, open_inputs, open_run
-from mtkit.training.state import TrainState
+from mtkit.training.setup import RunInputs, TrainingRun, open_inputs, open_run
+from mtkit.training.state import TrainState, is_finished
 from mtkit.training.validation import validate, validation_signatures
 
 
@@ -44,10 +48,15 @@ def finish(config: Config) -> Artifact:
         raise UserError(f"{config.run} has no checkpoint yet; train with `mtkit train`")
     with open_run(inputs, SINGLE_PROCESS) as (run, state):
         progress = state.progress
-        say(f"train: finishing early, after step {progress.step:,} of {run.total_steps:,}")
+        ended = None
+        if is_finished(config.training, progress):
+            say(f"train: all {progress.step:,} steps are done, so only the model is missing")
+        else:
+            say(f"train: finishing early, after step {progress.step:,} of {run.total_steps:,}")
+            ended = progress.step
         if progress.step not in [validation.step for validation in progress.validations]:
             progress.validations.append(validate(run, state))
-        stage = inputs.stage("model", progress.step)
+        stage = inputs.stage("model", ended)
         write_model(run, state, stage)
     return stage.open()
 
@@ -66,8 +75,12 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
         best, adaptation = limit_harm(run, state, best)
     if not run.group.is_main:
         return
-    assign_weights(state.model, best.weights)
-    estimator = make_estimator(run.inputs, state.model.eval(), state.progress.step)
+    is_given_model = adaptation is not None and adaptation.is_refused
+    content = _restore_given_model(run.inputs) if is_given_model else None
+    if content is None:
+        assign_weights(state.model, best.weights)
+        estimator = make_estimator(run.inputs, state.model.eval(), state.progress.step)
+        content = _ModelContent(run.inputs, best.weights, estimator)
     with stage.write() as draft:
         if adaptation is not None:
             verdict = describe_adaptation(adaptation)
@@ -80,12 +93,42 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
                 "averaged_steps": best.steps,
                 "steps": state.progress.step,
                 "epochs": state.progress.position.epoch,
-                "parameters": sum(weight.numel() for weight in best.weights.values()),
+                "pairs": len(run.inputs.data.train),
+                "parameters": sum(weight.numel() for weight in content.weights.values()),
                 "precision": state.progress.precision,
                 "training_seconds": round(state.seconds, 1),
             }
         )
         draft.report.update(run.inputs.ancestors())
-        run.inputs.save_model_config(draft.folder)
-        save_weights(best.weights, draft.folder / WEIGHTS)
-        estimator.save(draft.folder)
+        content.inputs.save_model_config(draft.folder)
+        save_weights(content.weights, draft.folder / WEIGHTS)
+        content.estimator.save(draft.folder)
+
+
+@dataclass(frozen=True)
+class _ModelContent:
+    """What the model of a run is made of."""
+
+    inputs: RunInputs
+    """Their tokenizer is that of the model."""
+    weights: dict[str, Tensor]
+    estimator: Estimator
+
+
+def _restore_given_model(inputs: RunInputs) -> _ModelContent | None:
+    """Return the given model with its own vocabulary; None if this run has the same vocabulary.
+
+    Its estimator is the one that it brings along: a new one would need the training data in ids of
+    its vocabulary.
+    """
+    origin = inputs.origin
+    assert origin is not None  # an adapted model has one
+    tokenizer = Tokenizer.load(origin)
+    if tokenizer.models == inputs.tokenizer.models:
+        return None
+    say("train: the model keeps the vocabulary of the given model, without the new subwords")
+    return _ModelContent(
+        inputs=replace(inputs, tokenizer=tokenizer),
+        weights=inputs.read_given_weights(origin, tokenizer),
+        estimator=load_estimator(origin),
+    )

@@ -23,16 +23,23 @@ from mtkit.models.folder import read_model_config
 from mtkit.models.weights import assign_weights, get_weights, load_model
 from mtkit.progress import progress
 from mtkit.report import say, table
-from mtkit.scoring.adaptation import Adaptation, BeforeAndAfter, describe_adaptation
+from mtkit.scoring.adaptation import MAX_TRIALS, Adaptation, BeforeAndAfter, describe_adaptation
 from mtkit.scoring.metrics import score
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.candidates import Candidate
 from mtkit.training.setup import TrainingRun
-from mtkit.training.state import TrainState
-from mtkit.training.validation import scored_lines, translate_greedily, validate, validation_lines
+from mtkit.training.state import TrainState, Validation
+from mtkit.training.validation import (
+    score_validation,
+    scored_lines,
+    translate_greedily,
+    validation_lines,
+    validation_loss,
+)
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
-"""The values of α that are tried beside 0, which is the given model."""
+"""The values of α that are tried in any case, beside 0, which is the given model."""
+assert len(SHARES) + 1 <= MAX_TRIALS
 
 
 @dataclass(frozen=True)
@@ -71,14 +78,20 @@ def limit_harm(
     # The initial model is the given one, with rows for new subwords. As α = 0, the given model
     # itself is scored, which may have a smaller vocabulary.
     initial_weights = get_weights(run.inputs.initial_model())
-    with progress("comparing given and trained weights", 1 + len(SHARES), "trials") as bar:
+    with progress("comparing given and trained weights", 1 + MAX_TRIALS, "trials") as bar:
+
+        def try_share(share: float) -> Outcome:
+            assign_weights(state.model, interpolate(initial_weights, trained.weights, share))
+            outcome = _try_weights(run, state.model, run.inputs.tokenizer, share, new, old)
+            bar.advance()
+            return outcome
+
         outcomes = [_try_given_model(run, new, old)]
         bar.advance()
-        for share in SHARES:
-            assign_weights(state.model, interpolate(initial_weights, trained.weights, share))
-            tokenizer = run.inputs.tokenizer
-            outcomes.append(_try_weights(run, state.model, tokenizer, share, new, old))
-            bar.advance()
+        outcomes += [try_share(share) for share in SHARES]
+        finer_share = choose_finer_share(outcomes, max_harm)
+        if finer_share is not None:
+            outcomes.append(try_share(finer_share))
     best_outcome = choose_outcome(outcomes, max_harm)
     given_outcome = outcomes[0]
     language = config.data.target_language
@@ -97,7 +110,8 @@ def limit_harm(
     if run.group.is_main:
         _say_outcomes(outcomes)
         say(f"train: {describe_adaptation(adaptation)}")
-    candidate = _make_candidate(run, state, initial_weights, trained, adaptation.share)
+    chosen = given_outcome if adaptation.is_refused else best_outcome
+    candidate = _make_candidate(run, state, initial_weights, trained, chosen, new.references)
     return candidate, adaptation
 
 
@@ -113,9 +127,26 @@ def choose_outcome(outcomes: Sequence[Outcome], max_harm: float) -> Outcome:
 
     The first outcome is that of the given weights. Of equally good outcomes, return the first.
     """
-    min_old_chrf = outcomes[0].old_chrf - max_harm
-    harmless = [outcome for outcome in outcomes if outcome.old_chrf >= min_old_chrf]
+    harmless = [outcome for outcome in outcomes if _is_harmless(outcome, outcomes[0], max_harm)]
     return max(harmless, key=lambda outcome: outcome.new_chrf)
+
+
+def choose_finer_share(outcomes: Sequence[Outcome], max_harm: float) -> float | None:
+    """Return the α half-way from the best outcome to the next one, if that does too much harm.
+
+    Return None if the best outcome is the last, or if the limit of harm is not what stops it.
+    `outcomes`: in ascending order of α, from the given weights.
+    """
+    best = choose_outcome(outcomes, max_harm)
+    later = [outcome for outcome in outcomes if outcome.share > best.share]
+    if not later or _is_harmless(later[0], outcomes[0], max_harm):
+        return None
+    return (best.share + later[0].share) / 2
+
+
+def _is_harmless(outcome: Outcome, given: Outcome, max_harm: float) -> bool:
+    """Return whether the old text loses at most `max_harm`."""
+    return outcome.old_chrf >= given.old_chrf - max_harm
 
 
 def _read_new_text(run: TrainingRun) -> ScoredText:
@@ -174,6 +205,7 @@ def _try_weights(
 
 def _say_outcomes(outcomes: Sequence[Outcome]) -> None:
     """Say how chrF of both texts changes from the given to the trained weights."""
+    outcomes = sorted(outcomes, key=lambda outcome: outcome.share)
     rows = [
         ["share of the trained weights", *(f"{outcome.share:g}" for outcome in outcomes)],
         ["chrF2 of the new text", *(f"{outcome.new_chrf:.2f}" for outcome in outcomes)],
@@ -189,16 +221,24 @@ def _make_candidate(
     state: TrainState,
     initial_weights: dict[str, Tensor],
     trained: Candidate,
-    share: float,
+    chosen: Outcome,
+    references: Sequence[str],
 ) -> Candidate:
-    """Return the weights of one α as a candidate, with their validation."""
-    if share == 1.0:
+    """Return the weights of the chosen α as a candidate, with their validation.
+
+    The loss of α = 0 is that of the initial weights, which may have rows for new subwords.
+    """
+    if chosen.share == 1.0:
         return trained
-    weights = interpolate(initial_weights, trained.weights, share)
+    weights = interpolate(initial_weights, trained.weights, chosen.share)
     assign_weights(state.model, weights)
-    # `validate` records the last step, but these weights come from a checkpoint.
-    validation = replace(validate(run, state), step=trained.validation.step)
-    if share == 0.0:
+    # These weights are as old as the checkpoint that they come from.
+    validation = Validation.of(
+        trained.validation.step,
+        validation_loss(run, state),
+        *score_validation(run.config, chosen.new, references),
+    )
+    if chosen.share == 0.0:
         return Candidate("given weights", weights, validation, steps=[])
-    name = f"{share:.0%} of the way from the given weights to the {trained.name}"
+    name = f"{chosen.share:.0%} of the way from the given weights to the {trained.name}"
     return Candidate(name, weights, validation, trained.steps)

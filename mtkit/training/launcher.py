@@ -23,6 +23,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from mtkit import report
 from mtkit.artifacts.runs import STARTED_BY, this_process
+from mtkit.errors import HOW_TO_CONTINUE, Interrupted
 from mtkit.signals import STOP_SIGNALS, StopSignals
 from mtkit.training.process_group import LostProcess
 from mtkit.training.processes import threads_per_process
@@ -54,7 +55,7 @@ def start_processes(function: Callable[..., object], count: int, *arguments: Any
 
     Raises:
         Exception: the first error of a process; LostProcess if one ended without an error.
-        SystemExit: a stop signal ended the processes before there was anything to save.
+        Interrupted: a stop signal ended the processes while they had nothing to save.
     """
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     is_quiet, is_debug = report.verbosity()
@@ -79,7 +80,7 @@ def start_processes(function: Callable[..., object], count: int, *arguments: Any
     if failures:
         raise _find_cause(failures)
     if stop.received:
-        raise SystemExit(128 + stop.received)
+        raise Interrupted(128 + stop.received, HOW_TO_CONTINUE)
 
 
 def _find_cause(failures: Sequence[BaseException]) -> BaseException:

@@ -114,7 +114,7 @@ class RunInputs:
         torch.manual_seed(config.seed)
         model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
         if self.origin:
-            assign_weights(model, self._read_origin(self.origin))
+            assign_weights(model, self._grow_given_weights(self.origin))
         return model
 
     def initial_state(self) -> TrainState:
@@ -128,13 +128,17 @@ class RunInputs:
             accelerate(model)
         return new_state(model, config.training, precision)
 
-    def _read_origin(self, origin: Artifact) -> dict[str, Tensor]:
+    def _grow_given_weights(self, origin: Artifact) -> dict[str, Tensor]:
         """Return the weights of the origin, with rows for the new pieces of this run."""
         old = Tokenizer.load(origin)
-        model = build_without_weights(self.config.model, old.source_vocab, old.target_vocab)
-        weights = read_weights(origin.file(WEIGHTS), dict(model.named_parameters()))
         source, target = spell_new_pieces(self.tokenizer, old)
-        return grow_weights(weights, source, target)
+        return grow_weights(self.read_given_weights(origin, old), source, target)
+
+    def read_given_weights(self, origin: Artifact, tokenizer: Tokenizer) -> dict[str, Tensor]:
+        """Return the weights of the origin, whose tokenizer is given, as they are."""
+        vocabs = tokenizer.source_vocab, tokenizer.target_vocab
+        model = build_without_weights(self.config.model, *vocabs)
+        return read_weights(origin.file(WEIGHTS), dict(model.named_parameters()))
 
     def stream(self, model: EncoderDecoder, group: ProcessGroup) -> Stream:
         """Return the batches of all steps; on a GPU, short sentences share a row if possible."""

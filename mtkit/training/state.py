@@ -46,6 +46,13 @@ class Validation:
     bleu: float | None = None
     chrf: float | None = None
 
+    @classmethod
+    def of(
+        cls, step: int, loss: float, bleu: float | None = None, chrf: float | None = None
+    ) -> Validation:
+        """Return a validation with the perplexity that belongs to its loss."""
+        return cls(step, loss, math.exp(min(loss, 700.0)), bleu, chrf)
+
     def suitable(self, criterion: Criterion) -> Criterion:
         """Return the criterion, but chrF instead of BLEU if the text is too short for BLEU."""
         return "chrf" if criterion == "bleu" and self.bleu is None else criterion
@@ -79,6 +86,15 @@ def is_stalled(
     best = rank(validations, criterion)[0]
     later = len(validations) - 1 - validations.index(best)
     return later >= patience
+
+
+def is_finished(training: TrainingSettings, progress: TrainingProgress) -> bool:
+    """Return whether a run has made all its steps, or no longer gets better."""
+    if training.epochs is not None and progress.position.epoch >= training.epochs:
+        return True
+    if training.steps is not None and progress.step >= training.steps:
+        return True
+    return is_stalled(progress.validations, training.best_by, training.patience)
 
 
 @dataclass

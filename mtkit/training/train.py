@@ -27,7 +27,7 @@ from mtkit.training.launcher import start_processes
 from mtkit.training.process_group import connect_processes
 from mtkit.training.processes import count_processes
 from mtkit.training.setup import TrainingRun, open_inputs, open_run
-from mtkit.training.state import TrainingProgress, TrainState, is_stalled
+from mtkit.training.state import TrainingProgress, TrainState, is_finished, is_stalled
 from mtkit.training.step import BatchTooLargeError, train_step
 from mtkit.training.validation import StoppedValidation, validate, validation_signatures
 
@@ -89,11 +89,11 @@ def _explain_rebuild(stage: Stage) -> None:
 
 def _train_to_end(run: TrainingRun, state: TrainState) -> None:
     """Train until the run is finished, rolling back after divergence."""
-    is_finished = False
-    while not is_finished:
+    is_complete = False
+    while not is_complete:
         try:
             _train_loop(run, state)
-            is_finished = True
+            is_complete = True
         except DivergedError as divergence:
             _roll_back(run, state, divergence)
     run.group.barrier()  # the last checkpoint is written
@@ -137,7 +137,7 @@ def _train_loop(run: TrainingRun, state: TrainState) -> None:
         try:
             if _must_validate(run.config.training, state.progress):  # the last command ended here
                 _after_step(run, state, journal, stop)
-            while not _is_finished(run.config.training, state.progress):
+            while not is_finished(run.config.training, state.progress):
                 journal.add(next(steps))
                 if journal.is_note_due():
                     state.read_figures()
@@ -202,15 +202,7 @@ def _must_validate(training: TrainingSettings, progress: TrainingProgress) -> bo
     """Return whether a validation is due at this step and has not been done."""
     if progress.step in (0, *(validation.step for validation in progress.validations)):
         return False
-    return progress.step % training.validate_every == 0 or _is_finished(training, progress)
-
-
-def _is_finished(training: TrainingSettings, progress: TrainingProgress) -> bool:
-    if training.epochs is not None and progress.position.epoch >= training.epochs:
-        return True
-    if training.steps is not None and progress.step >= training.steps:
-        return True
-    return is_stalled(progress.validations, training.best_by, training.patience)
+    return progress.step % training.validate_every == 0 or is_finished(training, progress)
 
 
 def _report_early_stop(run: TrainingRun, progress: TrainingProgress) -> None:

@@ -13,6 +13,7 @@ from typing import TypeVar
 import torch
 
 from mtkit.batching.plan import plan_epoch
+from mtkit.config.settings import Config
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
@@ -57,10 +58,9 @@ def validate(run: TrainingRun, state: TrainState, stop: StopSignals = NO_SIGNALS
     Raises:
         StoppedValidation: in all processes, if one of them received a signal of `stop`.
     """
-    with _evaluating(state.model):
-        loss = _loss(run, state, stop)
+    loss = validation_loss(run, state, stop)
     scores = _scores(run, state, stop) if run.config.training.validation_sentences else ()
-    return Validation(state.progress.step, loss, math.exp(min(loss, 700.0)), *scores)
+    return Validation.of(state.progress.step, loss, *scores)
 
 
 @contextmanager
@@ -88,8 +88,13 @@ def _gather(group: ProcessGroup, part: list[_Item] | None) -> list[list[_Item]]:
     return parts
 
 
+def validation_loss(run: TrainingRun, state: TrainState, stop: StopSignals = NO_SIGNALS) -> float:
+    """Return the loss on the validation set, in nats per target token; as in `validate`."""
+    with _evaluating(state.model):
+        return _loss(run, state, stop)
+
+
 def _loss(run: TrainingRun, state: TrainState, stop: StopSignals) -> float:
-    """Return the loss in nats per target token."""
     store, group = run.inputs.data.valid, run.group
     max_tokens = run.config.batching.max_tokens
     plan = plan_epoch(store.lengths, max_tokens=max_tokens, seed=0, epoch=0)
@@ -165,7 +170,14 @@ def _scores(run: TrainingRun, state: TrainState, stop: StopSignals) -> tuple[flo
             say(fitted(f"  source      {lines[index].text}"))
             say(fitted(f"  hypothesis  {hypotheses[index]}"))
             say(fitted(f"  reference   {references[index]}"))
-    language = run.config.data.target_language
+    return score_validation(run.config, hypotheses, references)
+
+
+def score_validation(
+    config: Config, hypotheses: Sequence[str], references: Sequence[str]
+) -> tuple[float | None, float]:
+    """Return BLEU and chrF of the validation set; no BLEU if most references are too short."""
+    language = config.data.target_language
     scores = score(hypotheses, references, language=language, keys=MAIN_METRICS)
     suits_bleu = Writing.of(language, references).suits_bleu(references)
     return scores["bleu"].value if suits_bleu else None, scores["chrf"].value

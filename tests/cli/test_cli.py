@@ -22,7 +22,7 @@ from commands import call
 from mtkit.artifacts.runs import LOCK, SETTINGS_HEADER
 from mtkit.cli.main import build_app, main
 from mtkit.config.yaml import dump_config, load_config
-from mtkit.errors import Interrupted
+from mtkit.errors import HOW_TO_CONTINUE, Interrupted
 from tasks import tiny_config, write_reversal_task
 
 STAGES = ["train-spm", "batch", "train", "run"]
@@ -240,6 +240,23 @@ def test_a_failure_is_one_line_and_its_exit_code(
     error = capsys.readouterr().err
     assert error.startswith(line)
     assert error.count("\n") == bool(line)
+
+
+@pytest.mark.parametrize(("command", "continues"), [("finish", True), ("info", False)])
+def test_an_interrupted_stage_says_in_one_line_how_to_continue(
+    command: str, continues: bool, tmp_path: Path
+) -> None:
+    """The process interrupts itself, as Ctrl-C would, in the function of the command."""
+    module = "mtkit.pipeline.finish_and_print" if command == "finish" else "mtkit.info.info"
+    name, _, function = module.rpartition(".")
+    code = (
+        f"import signal, {name}\n"
+        f"{name}.{function} = lambda *_, **__: signal.raise_signal(signal.SIGINT)\n"
+        f"from mtkit.cli.main import main; main([{command!r}])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 130
+    assert ended.stderr == f"{HOW_TO_CONTINUE}\n" * continues
 
 
 def test_only_debug_shows_the_traceback(capsys: Capture) -> None:

@@ -239,6 +239,20 @@ def test_a_finished_run_can_resume_as_if_never_finished(fresh: Fresh, capsys: Ca
     assert open_artifact(Path("ended/model"), "model").identity == models[1].identity
 
 
+def test_a_run_that_has_made_all_steps_is_finished_as_by_training(
+    fresh: Fresh, capsys: Capture
+) -> None:
+    config = fresh("transformer")
+    trained = train(config)
+    remove(trained.path)
+    capsys.readouterr()
+    model = finish(config)
+    errors = capsys.readouterr().err
+    assert "early" not in errors
+    assert "all 12 steps are done" in errors
+    assert model.identity == trained.identity
+
+
 def test_a_run_without_a_step_cannot_be_finished(fresh: Fresh) -> None:
     train(fresh("transformer", "before"))
     with pytest.raises(UserError, match="train with `mtkit train`"):

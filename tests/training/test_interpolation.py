@@ -17,8 +17,14 @@ from mtkit.artifacts.manifest import Artifact
 from mtkit.config.settings import Config
 from mtkit.errors import SettingError
 from mtkit.pipeline import run, run_and_print
-from mtkit.scoring.adaptation import Adaptation, BeforeAndAfter
-from mtkit.training.interpolation import SHARES, Outcome, choose_outcome, interpolate
+from mtkit.scoring.adaptation import MAX_P_VALUE, Adaptation, BeforeAndAfter
+from mtkit.training.interpolation import (
+    SHARES,
+    Outcome,
+    choose_finer_share,
+    choose_outcome,
+    interpolate,
+)
 from mtkit.training.train import train
 from tasks import WORDS, Capture, Fresh, tiny_config
 
@@ -39,6 +45,25 @@ def test_the_chosen_weights_gain_most_of_those_that_do_no_harm(
     for other in outcomes:
         is_harmless = other.old_chrf >= given_weights.old_chrf - max_harm
         assert not is_harmless or other.new_chrf <= chosen.new_chrf
+
+
+@given(st.lists(st.tuples(CHRF, CHRF), min_size=5, max_size=5), st.floats(0, 100))
+def test_a_finer_step_is_tried_exactly_where_the_limit_of_harm_ends_the_way(
+    scores: list[tuple[float, float]], max_harm: float
+) -> None:
+    outcomes = [
+        Outcome(share, [], [], *pair) for share, pair in zip((0.0, *SHARES), scores, strict=True)
+    ]
+    chosen = choose_outcome(outcomes, max_harm)
+    finer = choose_finer_share(outcomes, max_harm)
+    following = [outcome for outcome in outcomes if outcome.share > chosen.share][:1]
+    is_limited = any(each.old_chrf < scores[0][1] - max_harm for each in following)
+    assert finer == (chosen.share + 0.125 if is_limited else None)
+
+
+def test_chance_alone_finds_a_gain_in_at_most_one_of_twenty_runs() -> None:
+    finer_steps = 1
+    assert (len(SHARES) + finer_steps) * MAX_P_VALUE <= 0.05
 
 
 @given(st.lists(st.floats(-10, 10, width=32), min_size=1), st.data())
@@ -135,7 +160,9 @@ def test_what_is_learnt_from_noise_is_not_installed(
     for name, weight in weights_of(model).items():
         assert torch.equal(weight, given_weights[name])
     assert Adaptation.from_record(model.report["adaptation"]).share == 0
-    assert "no weight of the given model was changed" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "no weight of the given model was changed" in told
+    assert told.count("for CTranslate2") == 1  # the given model needs no second translation
 
 
 def test_a_gain_without_harm_is_installed_and_told(
@@ -150,6 +177,7 @@ def test_a_gain_without_harm_is_installed_and_told(
     assert adaptation.old is not None
     assert adaptation.old.difference >= -5.0
     told = capsys.readouterr().err
+    assert told.count("for CTranslate2") == 1
     for words in ("old text: data.keep", "new text: test set", "people agree", "of the way from"):
         assert words in told
 

@@ -142,6 +142,27 @@ def test_a_larger_model_translates_the_same_in_every_format(kind: str, folder: P
     assert vocabularies[0] == vocabularies[1]
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_refused_adaptation_ends_with_the_given_model_and_its_own_vocabulary(
+    kind: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Ten validation lines are too few to show a gain.
+    model = run_stages(adapted(kind, "run", 20, steps=4, max_harm=1.0))
+    assert "without the new subwords" in capsys.readouterr().err
+    given, ended = open_model(kind), open_model("run")
+    assert open_artifact(Path("run/tokenizer"), "tokenizer") is not None
+    assert ended.tokenizer.models == given.tokenizer.models
+    weights = load_file(ended.weights)
+    for name, weight in load_file(given.weights).items():
+        assert torch.equal(weights[name], weight)
+    for name in ("estimation.json", "source.bigrams", "target.bigrams"):
+        assert model.file(name).read_bytes() == given.artifact.file(name).read_bytes()
+    lines = Path("new/test.src").read_text("utf-8").splitlines()
+    expected = load(kind, engine="torch").translate(lines)
+    assert load("run", engine="torch").translate(lines) == expected
+    assert load("run", engine="ctranslate2").translate(lines) == expected
+
+
 def test_another_number_of_pieces_is_noticed(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
