@@ -48,6 +48,18 @@ def count_cores() -> int:
     return int(max(1, min(limits)))  # a quota may be below one core
 
 
+def describe_load() -> str | None:
+    """Say how busy the machine is, such as "load 5.1 on 2 cores"; None if a core is free.
+
+    The load is the mean number of running processes in the last minute.
+    """
+    load, _, _ = os.getloadavg()
+    cores = count_cores()
+    if load < cores:
+        return None
+    return f"load {load:.1f} on {cores} core{'s' if cores > 1 else ''}"
+
+
 def cpu_quota(group: Path = CGROUP) -> float:
     """Return the CPU quota of this process's control group, in cores; infinite without a quota."""
     file = group / "cpu.max"

@@ -70,8 +70,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _away_from_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Hide the files and variables of the user, and do not wait for the disk."""
+    """Hide files, variables and other processes of the user, and do not wait for the disk."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
         patch.setattr(os, "fsync", lambda descriptor: None)  # no power failure is tested
         for variable in ("MTKIT_MODEL", "RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_NTASKS"):
             patch.delenv(variable, raising=False)

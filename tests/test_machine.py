@@ -10,6 +10,7 @@ import pytest
 
 from mtkit import machine
 from mtkit.errors import UserError
+from mtkit.machine import describe_load
 
 
 def test_cores_are_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,6 +24,18 @@ def test_cores_are_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> No
     assert machine.count_cores() == 1
     monkeypatch.setattr(machine, "cpu_quota", lambda: 0.5)
     assert machine.count_cores() == 1
+
+
+@pytest.mark.parametrize(
+    ("load", "cores", "words"),
+    [(1.9, 2, None), (2.0, 2, "load 2.0 on 2 cores"), (5.14, 1, "load 5.1 on 1 core")],
+)
+def test_a_machine_is_busy_if_every_core_is_in_use(
+    load: float, cores: int, words: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 9.0, 9.0))
+    monkeypatch.setattr("mtkit.machine.count_cores", lambda: cores)
+    assert describe_load() == words
 
 
 def test_the_quota_of_processor_time_is_read(tmp_path: Path) -> None:

@@ -194,7 +194,12 @@ def check_corpus(
         unequal_files=check_files("; ".join(survey.length_differences)),
         misalignment=merge(_check_misalignment(survey)),
         size=check_size(survey.distinct, MIN_PAIRS if is_training else MIN_HELD_OUT_PAIRS),
-        languages=merge([check_languages(each, languages) for each in statistics]),
+        languages=merge(
+            [
+                check_languages(each, languages, is_tagged=corpus.target_tag is not None)
+                for each, corpus in zip(statistics, survey.corpora, strict=True)
+            ]
+        ),
         blank=survey.blank_finding(),
         repeated=survey.repeated_finding(is_training=is_training),
         invalid_text=invalid_text,

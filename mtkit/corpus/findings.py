@@ -164,10 +164,13 @@ def _describe(passage: Passage, place: str) -> str:
     return f"{where}, the targets seem to be {distance} {direction}"
 
 
-def check_languages(statistics: CorpusStatistics, declared: Languages) -> Finding:
+def check_languages(
+    statistics: CorpusStatistics, declared: Languages, *, is_tagged: bool = False
+) -> Finding:
     """Check that the sides are in two languages, and in the declared ones.
 
     If both languages are declared, they may be the same, as for two spellings of one language.
+    `is_tagged`: whether the corpus is one of several languages, which has a target tag.
     """
     failures: list[str] = []
     warnings: list[str] = []
@@ -197,7 +200,10 @@ def check_languages(statistics: CorpusStatistics, declared: Languages) -> Findin
         status = "failed"
     note = "; ".join(failures + warnings)
     if note and None in declared:
-        note += "; if this is right, declare both, such as --languages en ko"
+        if is_tagged:
+            note += "; if this is right, use the code of the target language as its tag"
+        else:
+            note += "; if this is right, declare both, such as --languages en ko"
     return Finding(
         name="languages",
         status=status,

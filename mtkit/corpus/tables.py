@@ -289,12 +289,16 @@ def find_layout(path: str, columns: Sequence[str | int], rows: SampleRows) -> Te
         tell_once(say, f"{path}: the first row is a header, not a pair: {', '.join(first)}")
     elif max(numbers) < len(first):
         texts_of_row = " and ".join(f"'{_start_of(first[column])}'" for column in numbers)
-        what = "a pair" if len(numbers) > 1 else "text"
-        tell_once(
-            say,
-            f"{path}: the first row is read as {what}, {texts_of_row}; if these are names of "
-            "columns, give them with --columns, or as source_column and target_column",
-        )
+        if len(numbers) > 1:
+            what = "a pair"
+            advice = (
+                "if these are names of columns, give them with --columns, or as source_column and "
+                "target_column"
+            )
+        else:
+            what = "text"
+            advice = "if this is the name of the column, give it with --columns"
+        tell_once(say, f"{path}: the first row is read as {what}, {texts_of_row}; {advice}")
     return TextColumns(numbers, is_header)
 
 

@@ -15,12 +15,19 @@ from mtkit.corpus.read import Pair
 from mtkit.init.config_text import Sections, Setting, batching_settings, settings_of
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.given import Fit, GivenModel, check_letters, check_suitability
-from mtkit.init.presets import BEAM_COST, GREEDY_COST, LOSS_COST, MAX_SUBWORDS, OTHER_SECONDS
+from mtkit.init.presets import (
+    BEAM_COST,
+    GREEDY_COST,
+    LOSS_COST,
+    MAX_SUBWORDS,
+    OTHER_SECONDS,
+    calibration_seconds,
+)
 from mtkit.init.survey import WrittenCorpus
 from mtkit.init.trial import Measurement, measure_training
 from mtkit.models.weights import build_without_weights
 from mtkit.report import plural, say
-from mtkit.training.interpolation import SHARES
+from mtkit.scoring.adaptation import MAX_TRIALS
 
 PEAK_WITH_REPLAY = 1.5e-3
 PEAK_ALONE = 5e-4
@@ -199,17 +206,19 @@ def propose_adaptation(
     sample: Sequence[Pair],
     minutes: float,
     *,
+    how_to_swap: str,
     new_vocabulary: bool,
 ) -> AdaptedModel:
     """Measure how well the given model predicts the new text and how fast it trains; plan a run.
 
-    Warn if it predicts the text no better than chance. With `new_vocabulary`, the vocabulary gets
-    subwords of the new text; without, warn if it lacks letters of the text.
+    Warn if it predicts the new text, or old text that the user names, no better than chance. With
+    `new_vocabulary`, the vocabulary gets subwords of the new text; without, warn if it lacks
+    letters of the text.
     """
     new_pieces = NEW_PIECES if new_vocabulary else 0
     if not new_vocabulary:
         check_letters(given, sample)
-    fit = check_suitability(given, sample)
+    fit = check_suitability(given, sample, how_to_swap)
     if not fit.is_better_than_chance:
         given = given.as_parent()
     say(f"init: measuring the speed of {given.place}")
@@ -245,7 +254,7 @@ def choose_adaptation(
     # Both models translate the test set.
     test_seconds = 2 * BEAM_COST * facts.test * training_seconds_per_pair
     # The given model, every share of the weights, and (as if of both texts) the validations.
-    translations = 1 + len(SHARES) + VALIDATION_COUNT
+    translations = 1 + MAX_TRIALS + VALIDATION_COUNT
     line_seconds = translations * GREEDY_COST * training_seconds_per_pair
     old_lines = len(given.old_text)
     texts = 2 if old_lines else 1
@@ -258,7 +267,8 @@ def choose_adaptation(
         + facts.pairs * measured.pair_seconds
         + test_seconds
         + translated_lines * line_seconds
-        + VALIDATION_COUNT * LOSS_COST * facts.valid * training_seconds_per_pair
+        + calibration_seconds(facts.valid, training_seconds_per_pair, budget)
+        + (VALIDATION_COUNT + 1) * LOSS_COST * facts.valid * training_seconds_per_pair
     )
     affordable_pairs = max(0.0, budget - other_seconds) / training_seconds_per_pair
     replayed_pairs = choose_replay(facts.pairs, given.old_training.pairs, affordable_pairs)

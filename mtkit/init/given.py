@@ -13,9 +13,10 @@ import numpy as np
 import torch
 
 from mtkit.artifacts.runs import config_of, follow_latest
-from mtkit.config.corpora import Corpus, listed
+from mtkit.config.corpora import Corpus, TableCorpus, TextCorpus, listed
 from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.readable import check_readable
+from mtkit.corpus.tmx import is_tmx
 from mtkit.errors import UserError, blame_setting
 from mtkit.formats.ctranslate2_export import batches_of
 from mtkit.formats.origin import find_given_model
@@ -43,6 +44,8 @@ one by 1.5 to 5.5.
 """
 MIN_GAIN = 0.1
 """Smallest loss, in nats per subword, that the right source saves a model that understands it."""
+MIN_OLD_LINES = 50
+"""Fewest lines of old text on which the given model is measured."""
 MAX_OLD_LINES = 1000
 """Most lines of the old text; more would take long to translate."""
 MAX_UNKNOWN_LETTERS = 0.01
@@ -59,6 +62,12 @@ class Fit:
     """The loss with the sources of other pairs, which say nothing about the targets."""
     entropy: float
     """The entropy of the subword frequencies in these targets: what chance alone reaches."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.loss:.2f} nats per subword; with the sources of other lines "
+            f"{self.mismatched_loss:.2f}, by the frequencies of subwords alone {self.entropy:.2f}"
+        )
 
     @property
     def is_better_than_chance(self) -> bool:
@@ -129,29 +138,54 @@ def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
     )
 
 
-def check_suitability(given: GivenModel, sample: Sequence[Pair]) -> Fit:
+def check_suitability(given: GivenModel, sample: Sequence[Pair], how_to_swap: str) -> Fit:
     """Measure how well the given model predicts new text; warn if it is no better than chance.
 
-    The warning names the likely cause: the other direction, other languages, or lines that do not
-    match.
+    Warn, too, if this is so of the old text that the user names. The warnings name the likely
+    cause: the other direction, other languages, or lines that do not match. `how_to_swap`: what to
+    do if the new text is in the other direction.
     """
     opened = given.opened
     model = load_model(opened.config, opened.weights).eval()
+    tokenizer = opened.tokenizer
     pairs = sample[:FIT_PAIRS]
-    fit = measure_fit(model, opened.tokenizer, pairs)
+    fit = measure_fit(model, tokenizer, pairs)
     if not fit.is_better_than_chance:
-        swapped = [pair._replace(source=pair.target, target=pair.source) for pair in pairs]
-        if measure_fit(model, opened.tokenizer, swapped).is_better_than_chance:
-            cause = "translates in the other direction, so swap SOURCE and TARGET"
-        else:
-            cause = "is for other languages, or the lines of SOURCE and TARGET do not match"
+        cause = _find_cause(model, tokenizer, pairs, how_to_swap)
         warn(
-            f"--from: {given.place} predicts the new text no better than chance ({fit.loss:.2f} "
-            f"nats per subword; with the sources of other lines {fit.mismatched_loss:.2f}, by the "
-            f"frequencies of subwords alone {fit.entropy:.2f}): probably it {cause}; a model of a "
-            "related language may still help"
+            f"--from: {given.place} predicts the new text no better than chance ({fit}): probably "
+            f"it {cause}; a model of a related language may still help"
         )
+    if given.is_old_text_named and len(given.old_text) >= MIN_OLD_LINES:
+        old_pairs = _spread(given.old_text, FIT_PAIRS)
+        old_fit = measure_fit(model, tokenizer, old_pairs)
+        if not old_fit.is_better_than_chance:
+            cause = _find_cause(model, tokenizer, old_pairs, "swap its files")
+            warn(
+                f"--keep: {given.place} predicts this text no better than chance ({old_fit}), so "
+                f"it has nothing to lose there: probably it {cause}"
+            )
     return fit
+
+
+def _find_cause(
+    model: EncoderDecoder, tokenizer: Tokenizer, pairs: Sequence[Pair], how_to_swap: str
+) -> str:
+    """Say why a model may predict pairs no better than chance; the subject is the model."""
+    swapped = [pair._replace(source=pair.target, target=pair.source) for pair in pairs]
+    if measure_fit(model, tokenizer, swapped).is_better_than_chance:
+        return f"translates in the other direction, so {how_to_swap}"
+    return "is for other languages or another kind of text, or sources and targets do not match"
+
+
+def describe_swap(corpus: Corpus) -> str:
+    """Say how to read a corpus in the other direction."""
+    if isinstance(corpus, TextCorpus):
+        return "swap SOURCE and TARGET"
+    is_memory = isinstance(corpus, TableCorpus) and is_tmx(str(corpus.table))
+    # With tags, the languages of a translation memory are given as its columns.
+    option = "--languages" if is_memory and corpus.target_tag is None else "--columns"
+    return f"use {option} {corpus.target_column} {corpus.source_column}"
 
 
 @torch.inference_mode()

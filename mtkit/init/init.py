@@ -37,7 +37,7 @@ from mtkit.init.config_text import Sections, Setting, render
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.from_model import propose_adaptation
 from mtkit.init.from_scratch import propose_new_model
-from mtkit.init.given import GivenModel, open_given_model
+from mtkit.init.given import GivenModel, describe_swap, open_given_model
 from mtkit.init.partition import MAX_HELD_OUT
 from mtkit.init.survey import (
     TEMPERATURE,
@@ -49,6 +49,7 @@ from mtkit.init.survey import (
     survey,
     with_counted_pairs,
 )
+from mtkit.machine import describe_load
 from mtkit.report import data_lines, plural, printable, say, table, verbosity, warn, wrap
 from mtkit.scoring.overlap import find_overlap
 from mtkit.tokenizer.train_spm import check_target_tags
@@ -128,6 +129,7 @@ def init(options: InitOptions) -> None:
         OSError: the disk is full; nothing is written.
     """
     _check_paths(options)
+    load = describe_load()  # before `init` itself adds to it
     given = None
     if options.given is not None:
         given = open_given_model(options.given, options.keep)
@@ -147,6 +149,8 @@ def init(options: InitOptions) -> None:
     for each in surveyed:
         _check_counts(options, each)
     facts, sample = join_facts(surveyed)
+    if load is not None:
+        say(f"init: the machine is busy ({load}): the forecast assumes that it stays so")
     facts, proposal = _propose(options, given, facts, sample)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -188,7 +192,12 @@ def _propose(
     if given is None:
         return propose_new_model(facts, sample, options.minutes)
     return facts, propose_adaptation(
-        given, facts, sample, options.minutes, new_vocabulary=options.new_vocabulary
+        given,
+        facts,
+        sample,
+        options.minutes,
+        how_to_swap=describe_swap(options.corpora[0]),
+        new_vocabulary=options.new_vocabulary,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from mtkit.decoding.limits import max_test_seconds
 from mtkit.init.facts import CorpusFacts
+from mtkit.training.calibration import MAX_CALIBRATED, MAX_COST, MIN_CALIBRATED
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ OTHER_SECONDS = 12.0
 """Part of the time of a run that does not depend on the corpus, such as loading libraries."""
 LOSS_COST, GREEDY_COST, BEAM_COST = 0.4, 4.0, 2.0
 """Time per pair relative to training: validation loss, greedy translation, beam search."""
+CALIBRATION_COST = 2.0
+"""The same for the beam search in PyTorch whose scores confidence is fitted to."""
 VALIDATION_SHARE = 0.05
 """Largest share of the time for all validations together."""
 TRAINING_SHARE = 2 / 3
@@ -204,7 +207,22 @@ def _other_seconds(facts: CorpusFacts, trial: Trial, budget: float) -> float:
     test = min(
         facts.test * BEAM_COST * trial.training_seconds, max_test_seconds(TRAINING_SHARE * budget)
     )
-    return OTHER_SECONDS + trial.warm_up_seconds + preparation + test
+    calibration = calibration_seconds(facts.valid, trial.training_seconds, TRAINING_SHARE * budget)
+    return OTHER_SECONDS + trial.warm_up_seconds + preparation + test + calibration
+
+
+def calibration_seconds(
+    valid: int, training_seconds_per_pair: float, training_seconds: float
+) -> float:
+    """Return the time to fit confidence to a part of the validation set, with `valid` lines.
+
+    `training_seconds`: the time for training, which limits the part.
+    """
+    if valid < MIN_CALIBRATED:
+        return 0.0
+    line_seconds = CALIBRATION_COST * training_seconds_per_pair
+    affordable = max(MIN_CALIBRATED * line_seconds, MAX_COST * training_seconds)
+    return min(affordable, min(valid, MAX_CALIBRATED) * line_seconds)
 
 
 def _plan_validations(facts: CorpusFacts, trial: Trial, budget: float) -> Validations:

@@ -200,6 +200,23 @@ def test_languages_that_are_uncertain_or_contradict_the_declared_one_are_told(
 
 
 @pytest.mark.parametrize(
+    ("is_tagged", "advice"),
+    [
+        (False, "declare both, such as --languages en ko"),
+        (True, "of the target language as its tag"),
+    ],
+)
+def test_the_advice_on_languages_can_be_followed_for_a_corpus_with_and_without_a_tag(
+    is_tagged: bool, advice: str
+) -> None:
+    english = SideStatistics(frozenset(), Counter(ENGLISH))
+    statistics = CorpusStatistics(english, english, ratio=1.0, spread=1.0)
+    note = check_languages(statistics, (None, None), is_tagged=is_tagged).note
+    assert note.endswith(advice)
+    assert ("--languages" in note) != is_tagged
+
+
+@pytest.mark.parametrize(
     "cut",
     [
         lambda line: re.sub(r"(\w{2})(\w{2,})", r"\1@@ \2", line),

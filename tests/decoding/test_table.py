@@ -112,9 +112,14 @@ def test_objects_of_a_jsonl_get_a_key(copier: Translator) -> None:
     ]
 
 
-def test_a_table_without_a_header_is_translated_from_its_first_row(copier: Translator) -> None:
+def test_a_table_without_a_header_is_translated_from_its_first_row(
+    copier: Translator, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = translated(copier, b"A dog runs.,x y\nWhy?,z y\n", column=0)
     assert out == b"A dog runs.,x y,A dog runs.\nWhy?,z y,Why?\n"
+    errors = capsys.readouterr().err
+    assert "if this is the name of the column, give it with --columns" in errors
+    assert "source_column" not in errors  # the setting of a corpus
 
 
 def test_the_name_of_the_new_column_is_new(copier: Translator) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import call
-from mtkit.config.corpora import listed
+from mtkit.config.corpora import DatasetCorpus, TableCorpus, TextCorpus, listed
 from mtkit.config.yaml import load_config
 from mtkit.corpus.read import Pair
 from mtkit.init import given as given_model
@@ -187,6 +187,43 @@ def test_text_that_the_given_model_predicts_by_chance_is_warned_about_with_the_c
         config = load_config(name)
         assert config.data.keep is None  # it becomes the parent of another model
         assert not isinstance(config.data.train, list)
+
+
+def test_old_text_that_the_given_model_cannot_translate_is_told_with_the_cause(
+    corpus: Path, capsys: Capture
+) -> None:
+    write("other.tgt", Path("new.tgt").read_text("utf-8").splitlines()[::-1])
+    causes = {("new.tgt", "new.src"): "other direction", ("new.src", "other.tgt"): "do not match"}
+    for number, (files, cause) in enumerate(causes.items()):
+        assert init("given", "--keep", *files, "-o", f"{number}.yaml") == 0
+        (line,) = [
+            line for line in capsys.readouterr().err.splitlines() if "warning: --keep: " in line
+        ]
+        assert "no better than chance" in line
+        assert cause in line
+    assert init("given", "--keep", "new.src", "new.tgt", "-o", "good.yaml") == 0
+    assert "--keep" not in capsys.readouterr().err
+
+
+def test_the_advice_to_swap_names_the_options_of_the_corpus() -> None:
+    names: dict[str, Any] = {"source_column": "en", "target_column": "de"}
+    for corpus, words in (
+        (TextCorpus(source="a", target="b"), "swap SOURCE and TARGET"),
+        (TableCorpus(table="a.tsv"), "use --columns 1 0"),
+        (DatasetCorpus(dataset="a", **names), "use --columns de en"),
+        (TableCorpus(table="a.tmx", **names), "use --languages de en"),
+        (TableCorpus(table="a.tmx", target_tag="de", **names), "use --columns de en"),
+    ):
+        assert given_model.describe_swap(corpus) == words
+
+
+@pytest.mark.parametrize("load", [0.0, 99.0])
+def test_a_busy_machine_is_told_before_the_forecast(
+    load: float, corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    assert init("given") == 0
+    assert ("the machine is busy (load 99.0" in capsys.readouterr().err) == (load > 0)
 
 
 def test_letters_that_the_given_model_cannot_spell_are_told_and_can_be_added(
