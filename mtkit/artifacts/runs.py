@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -168,11 +169,30 @@ def default_place() -> Path:
 
 
 def find_model(place: str | Path) -> Artifact:
-    """Return the verified model of a run or model folder."""
+    """Return the verified model of a run or model folder; UserError if there is none."""
+    if not str(place):  # which would be the current folder
+        raise UserError(_explain_missing_model(""))
     for folder in (Path(place, "model"), Path(place)):
         if (folder / MANIFEST).is_file():
             return open_artifact(folder, "model", verify=True)
-    raise UserError(f"{place} holds no model; give a run or model, or train one with `mtkit run`")
+    raise UserError(_explain_missing_model(str(place)))
+
+
+def _explain_missing_model(place: str) -> str:
+    """Say why there is no model at a place, and what to do."""
+    run = Path(place)
+    is_run = bool(place) and (run / SETTINGS).is_file() and _is_saved_config(run)
+    if not is_run:
+        where = place or "an empty name"
+        return f"{where} holds no model; give a run or model, or train one with `mtkit run`"
+    resume = shlex.join(["mtkit", "run", "-c", str(run / SETTINGS)])
+    if checkpoint_steps(run / CHECKPOINTS):
+        finish = shlex.join(["mtkit", "finish", place])
+        return (
+            f"{place} is a run whose training has not ended, so it holds no model; end it with "
+            f"`{finish}`, or resume it with `{resume}`"
+        )
+    return f"{place} is a run that was not trained, so it holds no model; train it with `{resume}`"
 
 
 def find_best(path: str | Path | None) -> Artifact:

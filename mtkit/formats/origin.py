@@ -39,6 +39,8 @@ REQUIRED_FILES = (
     marian.VOCABULARY_FILE,
 )
 """Files of every MarianMT model, besides the weights."""
+CTRANSLATE2_WEIGHTS = "model.bin"
+"""File of every model for CTranslate2."""
 HUB_SECONDS = 10.0
 """How long the hub may take to say which files a model has."""
 
@@ -56,6 +58,13 @@ def find_given_model(place: str) -> Artifact:
         UserError: there is no model, it is damaged or not supported, or the hub cannot be reached.
     """
     path = Path(place)
+    if not place:  # which would be the current folder
+        return find_model(place)
+    if (path / CTRANSLATE2_WEIGHTS).is_file() and not (path / marian.WEIGHTS_FILE).is_file():
+        raise UserError(
+            f"{place} is a model for CTranslate2, which cannot be trained; give the model that it "
+            "was converted from"
+        )
     if _is_marian_folder(path):
         return _import_once(path, place)
     hub_name = None if path.exists() else _HUB_NAME.fullmatch(place)

@@ -24,12 +24,14 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
 from mtkit.errors import SettingError, UserError
 from mtkit.formats import marian
+from mtkit.formats.ctranslate2_export import export_to_ctranslate2
 from mtkit.formats.huggingface import export_to_huggingface
 from mtkit.formats.origin import find_given_model
 from mtkit.models.weights import save_weights
 from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.setup import check_origin
 from mtkit.training.train import train
+from steps import train_until
 from tasks import tiny_config, write_reversal_task
 
 pytestmark = pytest.mark.slow
@@ -108,6 +110,28 @@ def test_every_command_takes_a_folder_without_importing_first(
     assert capsys.readouterr().err.count("importing the model exported, once") == 1
     assert call("run", *options, "--run", "other") == 0
     assert "importing" not in capsys.readouterr().err
+
+
+def test_a_model_for_ctranslate2_or_without_a_name_is_refused_with_the_reason(folder: Path) -> None:
+    export_to_ctranslate2("base", Path("converted"), quantization="float32")
+    shutil.copy("converted/model.bin", "model.bin")  # the current folder is one, too
+    for place, words in (
+        ("converted", "converted is a model for CTranslate2, which cannot be trained"),
+        ("", "an empty name holds no model"),
+    ):
+        with pytest.raises(UserError, match=words):
+            find_given_model(place)
+
+
+def test_a_run_without_a_model_is_refused_with_the_command_that_makes_one(folder: Path) -> None:
+    config = configured(folder, "unfinished", steps=4)
+    train_tokenizer(config)
+    with pytest.raises(UserError, match=r"not trained.* train it with `mtkit run -c unfinished/"):
+        find_given_model("unfinished")
+    build_batches(config)
+    train_until(config, 2)
+    with pytest.raises(UserError, match=r"not ended.* `mtkit finish unfinished`, or resume"):
+        find_given_model("unfinished")
 
 
 def test_a_model_is_imported_once_and_again_if_it_changes(folder: Path) -> None:
