@@ -195,7 +195,10 @@ class RunInfo:
                 return f"{translate}, or {self.run_command} to train to the end"
             case "not trained yet":
                 return self.run_command
-        return "mtkit run" if self.weights is None else translate
+        if self.weights is not None:
+            return translate
+        export = self.artifacts.get("export")
+        return "mtkit run" if export is None else _describe_use(export)
 
     @property
     def run_command(self) -> str:
@@ -210,6 +213,19 @@ class RunInfo:
         if was_moved:
             command += ["--run", str(self.place)]
         return shlex.join(command)
+
+
+def _describe_use(export: Artifact) -> str:
+    """Say which programs read an exported model, and how."""
+    match export.manifest["settings"].get("format"):
+        case "huggingface":
+            return (
+                f'MarianMTModel.from_pretrained("{export.path}") of transformers, or mtkit init '
+                f"SOURCE TARGET --from {export.path} to adapt it"
+            )
+        case "ctranslate2":
+            return f'ctranslate2.Translator("{export.path}")'
+    return "use it with the program of its format"
 
 
 def _trained_steps(model: Artifact) -> int:

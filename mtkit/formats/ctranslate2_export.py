@@ -15,6 +15,7 @@ from mtkit.decoding.engines.conversion import cached, convert_to
 from mtkit.decoding.engines.ctranslate2 import obstacle_in_model
 from mtkit.decoding.text.line import Line
 from mtkit.errors import UserError
+from mtkit.formats.card import make_card
 from mtkit.models.folder import OpenedModel, read_models
 from mtkit.report import say
 from mtkit.scoring.metrics import Score, score
@@ -48,7 +49,11 @@ def _export(opened: OpenedModel, output: Path | None, quantization: str | None) 
         raise UserError(reason)
     if quantization in (None, "auto"):
         quantization = _choose_compute_type(opened)
-    exported = convert_to(output, opened, quantization) if output else cached(opened, quantization)
+    if output is None:
+        exported = cached(opened, quantization)
+    else:
+        card = make_card(opened, "ctranslate2", _show_code(opened, output))
+        exported = convert_to(output, opened, quantization, card)
     say(f"exported: {exported.path}")
     if tags := opened.tokenizer.tags:
         symbols = ", ".join(piece_of_tag(tag) for tag in sorted(tags))
@@ -57,6 +62,30 @@ def _export(opened: OpenedModel, output: Path | None, quantization: str | None) 
         tag = f" --tag {min(tags)}" if tags else ""
         command = f"mtkit translate -m {opened.artifact.path}{tag} --compute-type {quantization}"
         say(f"to translate with it: {command}")
+
+
+def _show_code(opened: OpenedModel, output: Path) -> str:
+    """Return Markdown that shows how to translate with CTranslate2 itself."""
+    models = list(opened.tokenizer.models)  # one for both sides, or source then target
+    tags = opened.tokenizer.tags
+    symbol = f'"{piece_of_tag(min(tags))}", ' if tags else ""
+    lines = [
+        "```python",
+        "import ctranslate2",
+        "from sentencepiece import SentencePieceProcessor",
+        "",
+        f'translator = ctranslate2.Translator("{output.name}")',
+        f'source_spm = SentencePieceProcessor("{output.name}/{models[0]}")',
+        f'target_spm = SentencePieceProcessor("{output.name}/{models[-1]}")',
+        f'source = [{symbol}*source_spm.encode("A sentence.", out_type=str)]',
+        "target = translator.translate_batch([source])[0].hypotheses[0]",
+        "print(target_spm.decode(target))",
+        "```",
+    ]
+    if tags:
+        symbols = ", ".join(f"`{piece_of_tag(tag)}`" for tag in sorted(tags))
+        lines += ["", f"The first symbol chooses the language of the target: {symbols}."]
+    return "\n".join(lines)
 
 
 def _choose_compute_type(opened: OpenedModel) -> str:

@@ -12,6 +12,7 @@ yor. Characters that `source.spm` lacks become <unk>, but MarianTokenizer looks 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.errors import UserError
 from mtkit.formats import marian
+from mtkit.formats.card import CARD, make_card
 from mtkit.formats.marian import code_of_tag
 from mtkit.formats.vocabulary import Symbols, read_vocabulary
 from mtkit.models.folder import OpenedModel, read_models, save_model_config
@@ -74,11 +76,10 @@ def _export(opened: OpenedModel, output: Path) -> None:
         write_json(folder / marian.CONFIG_FILE, _export_config(opened, settings))
         write_json(folder / marian.GENERATION_FILE, _export_search(opened))
         _export_tokenizer(folder, opened)
-        if tags := opened.tokenizer.tags:
-            text = f"# Several languages in one model\n\nTo translate, {_describe_tags(tags)}\n"
-            (folder / "README.md").write_text(text, encoding="utf-8")
+        card = make_card(opened, "transformers", _show_code(opened, output))
+        (folder / CARD).write_text(card, encoding="utf-8")
     say(f"exported: {output}")
-    if tags:
+    if tags := opened.tokenizer.tags:
         say(f"to translate, {_describe_tags(tags)}")
     say(f'transformers loads it with MarianMTModel.from_pretrained("{output}")')
     changed = opened.config.decoding.model_dump(exclude_defaults=True)
@@ -194,6 +195,32 @@ def _number_pieces(pieces: Iterable[str], codes: Mapping[str, str]) -> dict[str,
         # MarianTokenizer looks a language code up without SentencePiece's space.
         ids[codes.get(piece) or marian.language_code_in(piece) or piece] = number
     return ids
+
+
+def _show_code(opened: OpenedModel, output: Path) -> str:
+    """Return Markdown that shows how to translate with transformers, and with mtkit."""
+    tags = opened.tokenizer.tags
+    code = f"{code_of_tag(min(tags))} " if tags else ""
+    lines = [
+        "```python",
+        "from transformers import MarianMTModel, MarianTokenizer",
+        "",
+        f'tokenizer = MarianTokenizer.from_pretrained("{output.name}")',
+        f'model = MarianMTModel.from_pretrained("{output.name}")',
+        f'batch = tokenizer(["{code}A sentence."], return_tensors="pt")',
+        "print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))",
+        "```",
+        "",
+        "With mtkit:",
+        "",
+        "```sh",
+        f"mtkit export --from huggingface {shlex.quote(output.name)} -o model",
+        f"echo 'A sentence.' | mtkit translate -m model{f' --tag {min(tags)}' if tags else ''}",
+        "```",
+    ]
+    if tags:
+        lines += ["", f"With transformers, {_describe_tags(tags)}"]
+    return "\n".join(lines)
 
 
 def _describe_tags(tags: Iterable[str]) -> str:

@@ -6,7 +6,6 @@ Hashes show damage, but not who wrote a file: nobody else should be able to writ
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from mtkit.artifacts.locks import lock_path
 from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.recipe import Recipe
 from mtkit.artifacts.stage import Stage
-from mtkit.config.target_tags import piece_of_tag
 from mtkit.decoding.engines.ctranslate2 import CTranslate2Engine, positions, resolve_device
 from mtkit.decoding.engines.engine import EngineOptions, Request, Sentence
 from mtkit.errors import UserError
@@ -77,8 +75,10 @@ def _refuse_other_files(converted: Artifact) -> None:
             raise UserError(f"{entry} does not belong to the converted model; move it away")
 
 
-def convert_to(path: Path, opened: OpenedModel, compute_type: str) -> Artifact:
-    """Convert the model and write it as the artifact `path`."""
+def convert_to(
+    path: Path, opened: OpenedModel, compute_type: str, card: str | None = None
+) -> Artifact:
+    """Convert the model and write it as the artifact `path`; `card`: the text of its README.md."""
     stage = _stage(opened, compute_type, path)
     with stage.write() as draft:
         spec = _build_spec(opened)
@@ -86,20 +86,9 @@ def convert_to(path: Path, opened: OpenedModel, compute_type: str) -> Artifact:
         spec.optimize(quantization=compute_type)
         spec.save(str(draft.folder))
         opened.tokenizer.copy_to(draft.folder)
-        if tags := opened.tokenizer.tags:
-            (draft.folder / "README.md").write_text(_describe_tags(tags), encoding="utf-8")
+        if card is not None:
+            (draft.folder / "README.md").write_text(card, encoding="utf-8")
     return stage.open()
-
-
-def _describe_tags(tags: Iterable[str]) -> str:
-    """Say how a program that uses CTranslate2 itself chooses the language of the targets."""
-    pieces = [piece_of_tag(tag) for tag in sorted(tags)]
-    return (
-        "# Several languages in one model\n\n"
-        "Put the symbol of the target language before the subwords of each source. "
-        f"The symbols are {', '.join(pieces)}. `spm` is the SentencePiece model of the sources:\n\n"
-        f'    translator.translate_batch([["{pieces[0]}", *spm.encode(text, out_type=str)]])\n'
-    )
 
 
 def _stage(opened: OpenedModel, compute_type: str, path: Path) -> Stage:
