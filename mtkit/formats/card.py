@@ -111,6 +111,8 @@ def _find_languages(opened: OpenedModel) -> tuple[str | None, list[str | None]]:
 
 
 def _describe_title(source: str | None, targets: list[str | None]) -> str:
+    if not any([source, *targets]):
+        return "Translation model"
     names = [describe_language(tag) if tag else "an unknown language" for tag in [source, *targets]]
     return f"Translation from {names[0]} to {', '.join(names[1:])}"
 

@@ -164,7 +164,7 @@ def describe_adaptation(adaptation: Adaptation) -> str:
         difference = adaptation.old.difference
         harm = f"{difference:+.2f} chrF on old text, which may lose {adaptation.max_harm:g}"
     return (
-        f"the model has moved {adaptation.share:.0%} of the way from the given to the trained "
+        f"the model has moved {100 * adaptation.share:g}% of the way from the given to the trained "
         f"weights: {_describe_gain(adaptation.new)}; {harm}"
     )
 

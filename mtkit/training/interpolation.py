@@ -240,5 +240,5 @@ def _make_candidate(
     )
     if chosen.share == 0.0:
         return Candidate("given weights", weights, validation, steps=[])
-    name = f"{chosen.share:.0%} of the way from the given weights to the {trained.name}"
+    name = f"{100 * chosen.share:g}% of the way from the given weights to the {trained.name}"
     return Candidate(name, weights, validation, trained.steps)

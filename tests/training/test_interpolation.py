@@ -17,7 +17,8 @@ from mtkit.artifacts.manifest import Artifact
 from mtkit.config.settings import Config
 from mtkit.errors import SettingError
 from mtkit.pipeline import run, run_and_print
-from mtkit.scoring.adaptation import MAX_P_VALUE, Adaptation, BeforeAndAfter
+from mtkit.scoring.adaptation import MAX_P_VALUE, Adaptation, BeforeAndAfter, describe_adaptation
+from mtkit.scoring.metrics import Score
 from mtkit.training.interpolation import (
     SHARES,
     Outcome,
@@ -85,6 +86,13 @@ def test_no_change_is_no_gain(lines: list[str], data: st.DataObject) -> None:
     change = BeforeAndAfter.of(lines, lines, lines, None)
     assert change.difference == 0
     assert not change.is_significantly_better
+
+
+def test_the_verdict_names_an_eighth_of_the_way_exactly() -> None:
+    better = Score("chrF2", 51.0, "", p_value=0.001)
+    new = BeforeAndAfter(100, given=Score("chrF2", 50.0, ""), adapted=better)
+    text = describe_adaptation(Adaptation(share=0.125, max_harm=0.5, new=new))
+    assert "12.5% of the way" in text
 
 
 def write_text(folder: Path, name: str, pairs: list[tuple[str, str]]) -> dict[str, str]:

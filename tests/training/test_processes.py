@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -20,7 +23,7 @@ from mtkit import pipeline
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
-from mtkit.errors import UserError
+from mtkit.errors import HOW_TO_CONTINUE, Interrupted, UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training import processes
@@ -28,6 +31,7 @@ from mtkit.training.batch import EMPTY_BATCH
 from mtkit.training.checkpoints import recorded_processes
 from mtkit.training.data import Position, Stream, load_batch, shard
 from mtkit.training.finish import finish
+from mtkit.training.launcher import start_processes
 from mtkit.training.process_group import (
     SINGLE_PROCESS,
     ProcessGroup,
@@ -46,6 +50,22 @@ class One(ProcessGroup):
 
     def __init__(self, index: int, count: int) -> None:
         self.rank, self.size = index, count
+
+
+def interrupt_launcher() -> None:
+    """Send Ctrl-C to the launcher, and wait until it is passed on."""
+    if os.environ["RANK"] == "0":
+        os.kill(os.getppid(), signal.SIGINT)
+    while True:
+        Event().wait(0.1)
+
+
+@pytest.mark.slow
+def test_processes_that_are_stopped_with_nothing_to_save_say_how_to_continue() -> None:
+    with pytest.raises(Interrupted) as interruption:
+        start_processes(interrupt_launcher, 2)
+    assert interruption.value.exit_code == 130
+    assert str(interruption.value) == HOW_TO_CONTINUE
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 6), st.integers(1, 7))
