@@ -47,9 +47,9 @@ class Beam(Stepper):
         scores, candidates = best_sums(live.scores, by_sentence, 2 * self.width)  # (B, C)
         hypothesis = candidates // vocabulary
         symbol = candidates % vocabulary
-        before = _take(live.tokens, hypothesis)
+        before = take(live.tokens, hypothesis)
         tokens = torch.cat([before, symbol.unsqueeze(2)], dim=2)  # (B, C, T + 1)
-        pool = _admit(
+        pool = admit(
             pool,
             tokens[:, :, 1:],  # without BOS
             scores,
@@ -63,13 +63,13 @@ class Beam(Stepper):
         rows = first_rows.unsqueeze(1) + hypothesis  # (B, C)
         grown = Live(
             live.sentences,
-            tokens=_take(tokens, index),
+            tokens=take(tokens, index),
             scores=best,
             parents=rows.gather(1, index),
         )
         return grown, pool
 
-    def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
+    def is_done(self, live: Live, pool: Hypotheses) -> Bool[Tensor, " B"]:
         """Return for each sentence whether K hypotheses have finished."""
         return pool.scores[:, -1] > NEG_INF  # the pool is sorted, so its last place fills up last
 
@@ -119,7 +119,7 @@ def _candidates(
     return torch.cat([members.flatten(1), rest_of_all], dim=1)
 
 
-def _admit(
+def admit(
     pool: Hypotheses,
     tokens: Int[Tensor, "B C T"],
     scores: Float[Tensor, "B C"],
@@ -143,13 +143,13 @@ def _admit(
     old_tokens = F.pad(pool.tokens, (0, 1), value=PAD)  # as long as those of this step
     new_tokens = tokens.masked_fill(tokens == EOS, PAD)
     return Hypotheses(
-        tokens=_take(torch.cat([old_tokens, new_tokens], dim=1), index),
+        tokens=take(torch.cat([old_tokens, new_tokens], dim=1), index),
         lengths=torch.cat([pool.lengths, lengths], dim=1).gather(1, index),
         scores=best,
         finished=torch.cat([pool.finished, ended], dim=1).gather(1, index),
     )
 
 
-def _take(tokens: Int[Tensor, "B C T"], index: Int[Tensor, "B M"]) -> Int[Tensor, "B M T"]:
+def take(tokens: Int[Tensor, "B C T"], index: Int[Tensor, "B M"]) -> Int[Tensor, "B M T"]:
     """Return for each sentence the hypotheses that `index` selects."""
     return tokens.gather(1, index.unsqueeze(2).expand(-1, -1, tokens.shape[2]))

@@ -81,7 +81,7 @@ class Sampler(Stepper):
         # right=True: a number of exactly 0 must not select a leading symbol of probability 0.
         return torch.searchsorted(cumulative, numbers, right=True)
 
-    def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
+    def is_done(self, live: Live, pool: Hypotheses) -> Bool[Tensor, " B"]:
         """Return for each sentence whether all its samples have ended."""
         return pool.finished.all(dim=1)
 

@@ -83,7 +83,7 @@ class Stepper(ABC):
         """Add a symbol (`is_last`: the last one possible); return live and finished hypotheses."""
 
     @abstractmethod
-    def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
+    def is_done(self, live: Live, pool: Hypotheses) -> Bool[Tensor, " B"]:
         """Return for each sentence whether its search is complete."""
 
 
@@ -129,7 +129,7 @@ def search(
         # In place, because allocating N·V more numbers would take longer than the softmax.
         log_probs = torch.log_softmax(logits, dim=-1, out=logits)
         live, pool = stepper.grow(live, pool, log_probs, is_last=length + 1 == max_length)
-        is_done = stepper.is_done(pool)  # (B,)
+        is_done = stepper.is_done(live, pool)  # (B,)
         ongoing = (~is_done).nonzero().squeeze(1)
         if len(ongoing) < len(is_done):
             done = is_done.nonzero().squeeze(1)

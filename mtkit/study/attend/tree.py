@@ -121,8 +121,8 @@ class _Recorder(Stepper):
         self.steps.append(nodes)
         return grown, pool
 
-    def is_done(self, pool: Hypotheses) -> Bool[Tensor, " B"]:
-        return self.beam.is_done(pool)
+    def is_done(self, live: Live, pool: Hypotheses) -> Bool[Tensor, " B"]:
+        return self.beam.is_done(live, pool)
 
 
 def _finished(pool: Hypotheses) -> list[Finished]:

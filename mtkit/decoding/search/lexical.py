@@ -1,0 +1,204 @@
+"""Beam search with lexical constraints: every hypothesis contains given terms.
+
+Each sentence has a bank of K live hypotheses for each number of term symbols that they have, from
+none to all (grid beam search: Hokamp and Liu 2017). Besides its best symbols, each hypothesis is
+extended by the symbols of all terms. So a bank always gets hypotheses from the bank before it, and
+the last bank, whose hypotheses may end, is reached whatever K is.
+
+A term is complete if its symbols follow each other, and the next symbol does not continue the word.
+How much of the terms a hypothesis has is computed from its symbols, so there is no state, which the
+search would have to reorder.
+
+Shapes: B sentences, G banks, R = G·K live hypotheses of each sentence (1 at the first step),
+N = B·R, M symbols that may extend a hypothesis, C = R·M candidates of each sentence, P terms of up
+to L symbols, T symbols so far, V symbols of the vocabulary, W of them within words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from mtkit.decoding.search.beam import admit, take
+from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, begin
+from mtkit.symbols import EOS, PAD
+from mtkit.terms import SourceIds
+
+
+@dataclass(frozen=True)
+class LexicalBeam(Stepper):
+    """Beam search for hypotheses that contain terms; it keeps the `width` best, best first.
+
+    At `max_length` it returns the best hypotheses with all terms, finished or not. There are none
+    if the terms do not fit.
+    """
+
+    width: int
+    """K: number of live hypotheses in a bank."""
+    length_penalty: float
+    terms: Int[Tensor, "A P L"]
+    """The terms of each sentence of the source, padded with PAD."""
+    word_parts: Int[Tensor, " W"]
+    """The symbols that continue a word, and so cannot follow a term."""
+
+    def begin(self, source: SourceIds) -> tuple[Live, Hypotheses]:
+        return begin(source, 1, self.width)
+
+    def grow(
+        self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
+    ) -> tuple[Live, Hypotheses]:
+        sentences, rows = live.scores.shape
+        terms = self.terms[live.sentences]  # (B, P, L)
+        terms_of_rows = terms.repeat_interleave(rows, dim=0)  # (N, P, L)
+        symbols = self._extensions(log_probs, terms_of_rows)  # (N, M)
+        met = count_met(live.written, symbols, terms_of_rows, self.word_parts)  # (N, M)
+        gained = log_probs.gather(1, symbols).view(sentences, rows, -1)
+        scores = (live.scores.unsqueeze(2) + gained).flatten(1)  # (B, C)
+        symbols = symbols.view(sentences, -1)  # (B, C)
+        met = met.view(sentences, -1)  # (B, C)
+        extensions = symbols.shape[1] // rows  # M
+
+        def extend(index: Int[Tensor, "B I"]) -> Int[Tensor, "B I T"]:
+            """Return the symbols of the candidates with these numbers, with BOS."""
+            before = take(live.tokens, index // extensions)
+            return torch.cat([before, symbols.gather(1, index).unsqueeze(2)], dim=2)
+
+        needed = (terms != PAD).sum(dim=(1, 2))  # (B,)
+        has_all = met == needed.unsqueeze(1)
+        count = min(self.width, scores.shape[1])
+        complete, index = scores.masked_fill(~has_all, NEG_INF).topk(count)
+        pool = admit(
+            pool,
+            extend(index)[:, :, 1:],  # without BOS
+            complete,
+            self.length_penalty,
+            is_last=is_last,
+        )
+        # The best unfinished candidates of each bank.
+        banks = torch.arange(self._banks, device=scores.device).view(1, -1, 1)  # (1, G, 1)
+        is_outside = (met.unsqueeze(1) != banks) | (symbols == EOS).unsqueeze(1)  # (B, G, C)
+        best, index = scores.unsqueeze(1).masked_fill(is_outside, NEG_INF).topk(count)
+        index = index.flatten(1)  # (B, G·K)
+        first_rows = torch.arange(0, sentences * rows, rows, device=scores.device)
+        grown = Live(
+            live.sentences,
+            tokens=extend(index),
+            scores=best.flatten(1),
+            parents=first_rows.unsqueeze(1) + index // extensions,
+        )
+        return grown, pool
+
+    @property
+    def _banks(self) -> int:
+        """G: one more than the largest number of term symbols of a sentence."""
+        return int((self.terms != PAD).sum(dim=(1, 2)).max()) + 1
+
+    def _extensions(
+        self, log_probs: Float[Tensor, "N V"], terms: Int[Tensor, "N P L"]
+    ) -> Int[Tensor, "N M"]:
+        """Return the symbols that may extend each hypothesis, all different.
+
+        They are its best symbols, all symbols of its terms, and the best one that ends a word.
+        """
+        vocabulary = log_probs.shape[1]
+        best = log_probs.topk(min(2 * self.width, vocabulary)).indices
+        best_end = log_probs.index_fill(1, self.word_parts, NEG_INF).argmax(dim=1, keepdim=True)
+        wanted = torch.cat([best, best_end, terms.flatten(1)], dim=1)
+        # A topk over a mask, because a symbol can be wanted twice.
+        is_wanted = torch.zeros_like(log_probs, dtype=torch.bool).scatter_(1, wanted, True)
+        only_wanted = log_probs.masked_fill(~is_wanted, NEG_INF)
+        return only_wanted.topk(min(wanted.shape[1], vocabulary)).indices
+
+    def is_done(self, live: Live, pool: Hypotheses) -> Bool[Tensor, " B"]:
+        """Return for each sentence whether K hypotheses have finished, and the best is the best.
+
+        The first hypotheses that end can be poor: they began with the terms. So the search goes on
+        while a live hypothesis has a higher score per symbol than the best finished one.
+        """
+        length = live.written.shape[1]
+        best_live = live.scores.amax(dim=1)
+        is_full = pool.scores[:, -1] > NEG_INF
+        is_best = pool.scores[:, 0] >= best_live / float(length**self.length_penalty)
+        is_dead = best_live == NEG_INF
+        return (is_full & is_best) | is_dead
+
+
+def count_met(
+    written: Int[Tensor, "N T"],
+    symbols: Int[Tensor, "N M"],
+    terms: Int[Tensor, "N P L"],
+    word_parts: Int[Tensor, " W"],
+) -> Int[Tensor, "N M"]:
+    """Return how many term symbols each hypothesis has after each of M next symbols.
+
+    They are the symbols of all complete terms, and those of the term that the hypothesis ends with,
+    or with the beginning of which it ends.
+    """
+    lengths = (terms != PAD).sum(dim=2)  # (N, P)
+    begun = _begun(written, terms)  # (N, P, L + 1)
+    # A term at the end is complete only if the next symbol does not continue its last word.
+    is_at_end = begun.gather(2, lengths.unsqueeze(2))  # (N, P, 1)
+    ends_word = ~torch.isin(symbols, word_parts)  # (N, M)
+    completes = is_at_end & ends_word.unsqueeze(1)  # (N, P, M)
+    is_complete = _is_inside(written, terms, lengths, word_parts).unsqueeze(2) | completes
+    # The next symbol continues a beginning of k symbols if it is the symbol k of the term.
+    fits = terms.unsqueeze(2) == symbols.unsqueeze(1).unsqueeze(3)  # (N, P, M, L)
+    continued = fits & begun[:, :, :-1].unsqueeze(2)
+    sizes = torch.arange(1, terms.shape[2] + 1, device=terms.device)
+    begun_after = (continued * sizes).amax(dim=3)  # (N, P, M)
+    of_complete = (is_complete * lengths.unsqueeze(2)).sum(dim=1)  # (N, M)
+    of_begun = begun_after.masked_fill(is_complete, 0).amax(dim=1)  # (N, M)
+    return of_complete + of_begun
+
+
+def _begun(written: Int[Tensor, "N T"], terms: Int[Tensor, "N P L"]) -> Bool[Tensor, "N P L+1"]:
+    """Return for k = 0 … L whether a hypothesis ends with the first k symbols of a term."""
+    length = written.shape[1]
+    columns: list[Tensor] = []
+    for size in range(terms.shape[2] + 1):
+        if size > length:
+            columns.append(torch.zeros_like(columns[0]))
+            continue
+        end = written[:, length - size :].unsqueeze(1)  # (N, 1, k)
+        columns.append((end == terms[:, :, :size]).all(dim=2))
+    return torch.stack(columns, dim=2)
+
+
+def _is_inside(
+    written: Int[Tensor, "N T"],
+    terms: Int[Tensor, "N P L"],
+    lengths: Int[Tensor, "N P"],
+    word_parts: Int[Tensor, " W"],
+) -> Bool[Tensor, "N P"]:
+    """Return whether a term is complete before the last symbol."""
+    length = written.shape[1]
+    size = terms.shape[2]
+    padded = F.pad(written, (0, size), value=PAD)  # (N, T + L)
+    windows = padded.unfold(1, size, 1)[:, :length]  # L symbols from each place on: (N, T, L)
+    is_same = windows.unsqueeze(1) == terms.unsqueeze(2)  # (N, P, T, L)
+    is_there = (is_same | (terms == PAD).unsqueeze(2)).all(dim=3)  # (N, P, T)
+    places = torch.arange(length, device=written.device)
+    after = places + lengths.unsqueeze(2)  # the place after each possible term: (N, P, T)
+    next_symbol = padded.unsqueeze(1).expand(-1, terms.shape[1], -1).gather(2, after)
+    ends_word = (next_symbol != PAD) & ~torch.isin(
+        next_symbol, word_parts
+    )  # PAD: nothing follows yet
+    return (is_there & ends_word).any(dim=2)
+
+
+def pad_terms(terms: Sequence[Sequence[Sequence[int]]]) -> Int[Tensor, "A P L"]:
+    """Return the terms of each sentence as one tensor."""
+    size = max(len(ids) for of_sentence in terms for ids in of_sentence)
+    rows: list[Tensor] = []
+    for of_sentence in terms:
+        row = torch.full((len(of_sentence), size), PAD)
+        for place, ids in enumerate(of_sentence):
+            row[place, : len(ids)] = torch.tensor(ids)
+        rows.append(row)
+    return pad_sequence(rows, batch_first=True, padding_value=PAD)
