@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
-from weakref import ref
 
 from mtkit.arguments import check_listed, check_text, describe_type
 from mtkit.config.base import validated
+from mtkit.decoding.calls import RunningCalls, Searches
 from mtkit.decoding.engines.auto import AutoEngine
-from mtkit.decoding.engines.engine import Engine, EngineOptions, NBestLists, Request, check_names
+from mtkit.decoding.engines.engine import Engine, EngineOptions, Request, check_names
 from mtkit.decoding.estimation.estimator import WITHOUT_FACTS, Estimator, load_estimator
 from mtkit.decoding.estimation.flags import FLAGS_WITH_FACTS
 from mtkit.decoding.losses import Losses
+from mtkit.decoding.search_again import FAULTS, DraftTranslations
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.tags import check_tag
@@ -60,6 +61,7 @@ class Translator:
     """The models of the engine; empty if the model was not loaded from a folder."""
     estimator: Estimator = WITHOUT_FACTS
     """What the model brings along for flags and confidence."""
+    _calls: RunningCalls = field(default_factory=RunningCalls, init=False, compare=False)
 
     @property
     def confidence_obstacle(self) -> str | None:
@@ -162,10 +164,23 @@ class Translator:
             MtkitError: the translator is closed, or was loaded before this process was forked.
         """
         request = self._request_or_default(request)
-        window = open_window(list(_as_lines(lines)), self.tokenizer, request, self.estimator)
+        return self._calls.start(self._translate(list(_as_lines(lines)), request, alone=alone))
+
+    def _translate(
+        self, lines: Sequence[Line], request: Request, *, alone: bool
+    ) -> Searches[list[Translation]]:
+        """Translate lines, then translate again what has a fault."""
+        window = open_window(lines, self.tokenizer, request, self.estimator)
         wider = _with_spare_hypotheses(request)
-        search = self.engine.search(window.sentences, wider, alone=alone)
-        return _then(search, window.join)
+        answers = yield self.engine.search(window.sentences, wider, alone=alone)
+        draft = DraftTranslations(window, list(window.sentences), answers, window.join(answers))
+        for fault in FAULTS if request.may_search_again else ():
+            if sentences := fault.find(draft):
+                answers = yield self.engine.search(
+                    list(sentences.values()), fault.change(wider), alone=alone
+                )
+                fault.mend(draft, sentences, answers)
+        return draft.translations
 
     def attention(
         self, source: str, target: str | None = None, *, subwords: bool = False
@@ -208,6 +223,7 @@ class Translator:
 
         In a forked child, do nothing.
         """
+        self._calls.close()
         self.engine.close()
 
 
@@ -298,29 +314,3 @@ def _as_lines(lines: Iterable[str | Line]) -> Iterator[Line]:
         if not isinstance(line, Line):
             line = Line(check_text(line, f"lines: line {number + 1}"))
         yield line if line.id is not None else replace(line, id=number)
-
-
-def _then(
-    search: Future[NBestLists], join_all: Callable[[NBestLists], list[Translation]]
-) -> Future[list[Translation]]:
-    """Return a future that applies `join_all` to the result; cancelling it cancels the search."""
-    joined: Future[list[Translation]] = Future()
-    searching = ref(search)  # a cycle of references would keep the results in memory
-
-    def finish(search: Future[NBestLists]) -> None:
-        if not joined.set_running_or_notify_cancel():
-            return
-        try:
-            translations = join_all(search.result())
-        except BaseException as error:
-            joined.set_exception(error)
-        else:
-            joined.set_result(translations)
-
-    def cancel(joined: Future[list[Translation]]) -> None:
-        if joined.cancelled() and (search := searching()) is not None:
-            search.cancel()
-
-    joined.add_done_callback(cancel)
-    search.add_done_callback(finish)
-    return joined

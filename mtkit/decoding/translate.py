@@ -222,6 +222,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     files.check()
     check_tag(translator.request.settings.tag, translator.tokenizer)
     truncated = 0
+    with_forced_terms = 0
     examples: list[int] = []
     with (
         _open_input(files, form) as text,
@@ -261,6 +262,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
                 losses = Losses(losses.lines, text.unit)
             for translation in translations:
                 number += 1
+                with_forced_terms += "term" in translation.mended
                 if translation.truncated:
                     truncated += 1
                     if len(examples) < MAX_NAMED_LINES:
@@ -273,6 +275,11 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         where = f", after {text.unit} {done:,}" if done else ""
         for sentence in verdict.describe():
             say(f"{files.output}{where}: {sentence}")
+    if with_forced_terms:
+        say(
+            f"{plural(with_forced_terms, text.unit)} translated a second time, by PyTorch, because "
+            "the first translation lacked a term of the glossary"
+        )
     _warn_of(losses)
     if truncated:
         warn(

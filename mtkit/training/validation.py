@@ -145,7 +145,9 @@ def translate_greedily(
     Raises:
         StoppedValidation: in all processes, if one of them received a signal of `stop`.
     """
-    request = Request(run.config.decoding.model_copy(update={"beam": 1}))
+    settings = run.config.decoding.model_copy(update={"beam": 1})
+    # Early in training most translations have loops, so second searches would take too long.
+    request = Request(settings, search_again=False)
     sources = [line.text for line in lines]
     groups = limit_lengths(sources, references, tokenizer, request)
     rank, size = run.group.rank, run.group.size

@@ -127,7 +127,9 @@ def test_the_tokenizer_encodes_and_decodes_all_lines_of_a_window_together(
     texts = [*SENTENCES, "Two men, one boat. Why?"]
     settings = copier.request.settings.model_copy(update={"sentences": "en", "max_length": 40})
     assert copier.submit(texts, Request(settings)).result()[-1].text == texts[-1]
-    assert calls == [("encode_source", len(texts) + 1), ("decode", len(texts) + 1)]
+    assert calls[:2] == [("encode_source", len(texts) + 1), ("decode", len(texts) + 1)]
+    # Those that repeat subwords are decoded again, together, because they may have loops.
+    assert [name for name, _ in calls[2:]] == ["decode"]
 
 
 def recording(tokenizer: Tokenizer, name: str, calls: list[tuple[str, int]]) -> Any:

@@ -22,7 +22,8 @@ class AutoEngine(Engine):
     """An engine that uses CTranslate2 for every request it supports, and PyTorch for the rest.
 
     If CTranslate2 fails, a warning says why, and PyTorch serves all requests. If the options name
-    an engine, that engine serves all requests.
+    an engine, that engine serves all requests. But PyTorch always searches for translations that
+    contain terms, because CTranslate2 cannot.
     """
 
     def __init__(
@@ -33,7 +34,8 @@ class AutoEngine(Engine):
         self._options = options
         self._lifetime = Lifetime()
         self._ctranslate2: Engine | None = None
-        self._torch: Engine | None = None
+        self._torch: dict[str, Engine] = {}
+        """By compute type. CTranslate2 may use one that PyTorch lacks, which then uses float32."""
         self._failure: str | None = None
         """Why CTranslate2 does not work here; None if it works, or has not been tried."""
         self.name = self.engine_for(request).name
@@ -41,12 +43,18 @@ class AutoEngine(Engine):
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
     ) -> Future[NBestLists]:
-        return self.engine_for(request).search(sentences, request, alone=alone)
+        if any(sentence.terms for sentence in sentences):
+            engine = self._engine_for_terms()
+        else:
+            engine = self.engine_for(request)
+        return engine.search(sentences, request, alone=alone)
 
     def close(self) -> None:
         if not self._lifetime.is_in_child:
             self._lifetime.end()  # from now on, no call opens another engine
-            for engine in filter(None, (self._ctranslate2, self._torch)):
+            if self._ctranslate2 is not None:
+                self._ctranslate2.close()
+            for engine in self._torch.values():
                 engine.close()
 
     def engine_for(self, request: Request) -> Engine:
@@ -64,11 +72,25 @@ class AutoEngine(Engine):
                     return self._ctranslate2
                 if self._options.engine == "ctranslate2":
                     raise UserError(f"{reason}; use the engine torch")
-            if self._torch is None:
-                from mtkit.decoding.engines.pytorch import PyTorchEngine
+            return self._pytorch(self._options, reason)
 
-                self._torch = PyTorchEngine.load(self._models, self._options, reason)
-            return self._torch
+    def _engine_for_terms(self) -> Engine:
+        """Return the engine for sentences with terms; raise MtkitError as `Lifetime.locked`."""
+        from mtkit.models.device import TORCH_DTYPES
+
+        options = self._options
+        if options.compute_type not in TORCH_DTYPES:  # such as int8, in which CTranslate2 searches
+            options = options.model_copy(update={"compute_type": "auto"})
+        with self._lifetime.locked():
+            return self._pytorch(options, "terms: CTranslate2 cannot search for them")
+
+    def _pytorch(self, options: EngineOptions, reason: str | None) -> Engine:
+        """Return the PyTorch engine; open it if this is its first use. The lock must be held."""
+        if options.compute_type not in self._torch:
+            from mtkit.decoding.engines.pytorch import PyTorchEngine
+
+            self._torch[options.compute_type] = PyTorchEngine.load(self._models, options, reason)
+        return self._torch[options.compute_type]
 
     def _try_ctranslate2(self, request: Request) -> str | None:
         """Open CTranslate2 if it supports the request, and return None; else return why not.

@@ -37,6 +37,8 @@ class Sentence:
     """Subword ids that every translation begins with; they count in |y| and have log P = 0."""
     key: tuple[int, ...] = ()
     """Seed for sampling this sentence, in addition to the seed of the request."""
+    terms: list[list[int]] = field(default_factory=list)
+    """Subword ids of terms that every translation contains; not with sampling."""
 
 
 REQUEST_SETTINGS = ("n_best", "alignments", "scores", "sample")
@@ -56,12 +58,19 @@ class Request:
     """Whether hypotheses contain their attention weights, from which words are aligned."""
     scores: bool = True
     """Whether hypotheses have scores; without, CTranslate2 takes 10 % less time with beam 1."""
+    search_again: bool = True
+    """Whether sentences whose translation has a fault are searched again."""
 
     def __post_init__(self) -> None:
         if self.n_best < 1:
             raise UserError(f"n_best must be at least 1, not {self.n_best}")
         if self.sampling is None and self.n_best > self.settings.beam:
             raise UserError(f"n_best: {self.n_best} exceeds the beam of {self.settings.beam}")
+
+    @property
+    def may_search_again(self) -> bool:
+        """Whether a second search makes sense: samples are random, so no sample has a fault."""
+        return self.search_again and self.sampling is None
 
     def changed(self, **settings: Any) -> Request:
         """Return the request with some settings changed; None changes nothing.

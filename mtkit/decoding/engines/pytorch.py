@@ -26,8 +26,10 @@ from mtkit.decoding.engines.engine import (
 from mtkit.decoding.search.beam import Beam
 from mtkit.decoding.search.constraints import constraints_of, forbid
 from mtkit.decoding.search.forced import attention_to_source, check_attention
+from mtkit.decoding.search.lexical import LexicalBeam, pad_terms
 from mtkit.decoding.search.sampling import Sampler, uniform_noise
 from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, search
+from mtkit.decoding.text.term_subwords import find_word_parts
 from mtkit.errors import UserError
 from mtkit.models.device import TORCH_DTYPES, keep_freed_memory, pick_device
 from mtkit.models.ensemble import Ensemble
@@ -48,13 +50,16 @@ class PyTorchEngine(Engine):
         model: TranslationModel[Any, Any],
         workers: int | None = None,
         forbidden: Sequence[int] = (),
+        word_parts: Sequence[int] = (),
     ) -> None:
         """Start workers (default: 1, on a CPU one per torch thread); call `model.eval()` before.
 
-        `forbidden`: symbols that no hypothesis has, besides PAD and BOS.
+        `forbidden`: symbols that no hypothesis has, besides PAD and BOS. `word_parts`: symbols that
+        continue a word, so that they cannot follow a term.
         """
         self.model = model
         self._forbidden = torch.tensor(forbidden, dtype=torch.long)
+        self._word_parts = torch.tensor(word_parts, dtype=torch.long)
         threads = torch.get_num_threads()
         default_workers = threads if model.device.type == "cpu" else 1
         self.workers = workers or default_workers
@@ -89,7 +94,8 @@ class PyTorchEngine(Engine):
         loaded = [load_model(opened.config, opened.weights) for opened in models]
         model = Ensemble(loaded) if len(loaded) > 1 else loaded[0]
         model = model.to(pick_device(options.device), TORCH_DTYPES[compute_type])
-        return cls(model.eval(), workers, models[0].tokenizer.tags_of_targets)
+        tokenizer = models[0].tokenizer
+        return cls(model.eval(), workers, tokenizer.tags_of_targets, find_word_parts(tokenizer))
 
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
@@ -100,9 +106,15 @@ class PyTorchEngine(Engine):
         if request.alignments:
             check_attention(self.model)
         max_tokens = request.settings.batch_tokens
+        # A sentence with terms has a beam for each number of term symbols. Such a call shares no
+        # batches, because sentences without terms would be searched in the same way.
+        if has_terms := any(sentence.terms for sentence in sentences):
+            beams = 1 + max(sum(map(len, sentence.terms)) for sentence in sentences)
+            max_tokens = max(1, max_tokens // beams)
         tokens = sum(len(sentence.source) for sentence in sentences)
         share = math.ceil(tokens / self.workers)  # smaller batches, so that all workers have work
         batches = divide(sentences, range(len(sentences)), min(max_tokens, share))
+        alone = alone or has_terms
         return self._queue.search(sentences, batches, request, max_tokens, alone=alone)
 
     def close(self) -> None:
@@ -142,9 +154,17 @@ class PyTorchEngine(Engine):
         return _convert(hypotheses, batch, attention)
 
     def _stepper(self, batch: SentenceBatch) -> Stepper:
-        """Return beam search, or sampling if the request asks for samples."""
+        """Return sampling if the request asks for samples, else beam search."""
         request = batch.request
         settings = request.settings
+        terms = [sentence.terms for sentence in batch.sentences]
+        if request.sampling is None and any(terms):
+            return LexicalBeam(
+                settings.beam,
+                settings.length_penalty,
+                pad_terms(terms).to(self.model.device),
+                self._word_parts.to(self.model.device),
+            )
         if request.sampling is None:
             return Beam(settings.beam, settings.length_penalty)
         noise = uniform_noise(

@@ -61,9 +61,14 @@ def _is_unfinished(line: TranslatedLine) -> bool:
 
 
 def _has_loop(line: TranslatedLine) -> bool:
-    if loops_alone(line.text, line.source):
+    return has_loop(line.text, line.source)
+
+
+def has_loop(text: str, source: str) -> bool:
+    """Return whether a translation repeats something over and over, but its source does not."""
+    if loops_alone(text, source):
         return True
-    return _has_loop_in_word(line.text) and not _has_loop_in_word(line.source)
+    return _has_loop_in_word(text) and not _has_loop_in_word(source)
 
 
 def _has_loop_in_word(text: str) -> bool:

@@ -59,6 +59,10 @@ class Translation:
     """Quality estimation; empty if the request asks for no scores."""
     lost: list[str] = field(default_factory=list)
     """URLs, placeholders, tags and the like in the line that `text` lacks."""
+    missing_terms: list[str] = field(default_factory=list)
+    """What terms of the glossary in the line should have become, and `text` lacks."""
+    mended: tuple[str, ...] = ()
+    """Flags of an earlier translation of the line, which a second search has mended."""
     letters: int = 0
     """Number of letters in the line, without those of URLs and the like."""
     unknown_letters: str = ""
@@ -168,6 +172,8 @@ class SplitSpan:
     """Makes one answer of the answers to all parts, copied ones included."""
     prefix: Sequence[int] = ()
     """Target subwords that the translation of the first part begins with."""
+    terms: Sequence[str] = ()
+    """What the translation should have, because a glossary says so."""
 
 
 TextStep = Callable[[Sequence[Span], Context], list[SplitSpan]]

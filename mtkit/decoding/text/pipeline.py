@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from mtkit.corpus.characters import count_letters
 from mtkit.corpus.text import in_one_line, is_blank
@@ -66,6 +67,7 @@ class _Tree:
     branches: Sequence[_Tree | Leaf]
     join: Join
     prefix: Sequence[int]
+    terms: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,15 @@ class SplitLine:
         """The subword ids of the leaves that the model reads, without EOS."""
         return [leaf.ids for leaf in self.leaves if isinstance(leaf, Subwords)]
 
+    @property
+    def terms_of_parts(self) -> list[Sequence[str]]:
+        """For each of the same leaves, what its translation should have by the glossary."""
+        return [
+            terms
+            for leaf, terms in zip(self.leaves, _terms_of_leaves(self.tree), strict=True)
+            if isinstance(leaf, Subwords)
+        ]
+
 
 @dataclass(frozen=True)
 class _Candidate:
@@ -110,7 +121,7 @@ class Window:
 
     def join(self, n_best_lists: NBestLists) -> list[Translation]:
         """Return the translation of each line; `n_best_lists` holds the answer to each sentence."""
-        ranked = [self._choose(hypotheses) for hypotheses in n_best_lists]
+        ranked = [self.choose(hypotheses) for hypotheses in n_best_lists]
         tokens = [hypothesis.tokens for hypotheses in ranked for hypothesis in hypotheses]
         # In one call, which takes far less time than a call for each hypothesis.
         texts = iter(self.context.tokenizer.decode(tokens))
@@ -131,7 +142,27 @@ class Window:
             translations.append(self._translation(line, candidates))
         return translations
 
-    def _choose(self, hypotheses: Sequence[Hypothesis]) -> Sequence[Hypothesis]:
+    def leaves(self) -> Iterator[tuple[int, Subwords]]:
+        """Yield the leaf of each sentence, and the number of its line, from 0."""
+        for number, line in enumerate(self.lines):
+            for leaf in line.leaves:
+                if isinstance(leaf, Subwords):
+                    yield number, leaf
+
+    def part(self, numbers: Sequence[int]) -> Window:
+        """Return a window with only the lines that have these numbers, in this order."""
+        sentences_of_lines: dict[int, list[Sentence]] = {number: [] for number in numbers}
+        for sentence, (number, _) in zip(self.sentences, self.leaves(), strict=True):
+            if number in sentences_of_lines:
+                sentences_of_lines[number].append(sentence)
+        sentences = list(chain.from_iterable(sentences_of_lines.values()))
+        return Window(sentences, [self.lines[number] for number in numbers], self.context)
+
+    def choose_best(self, hypotheses: Sequence[Hypothesis]) -> Hypothesis:
+        """Return the hypothesis that becomes the translation of a sentence."""
+        return self.choose(hypotheses)[0]
+
+    def choose(self, hypotheses: Sequence[Hypothesis]) -> Sequence[Hypothesis]:
         """Return the hypotheses that can become translations: at least one, the best one first."""
         request = self.context.request
         if not hypotheses:  # all scores overflowed
@@ -311,11 +342,11 @@ def _run(spans: Sequence[Span], steps: Sequence[TextStep], context: Context) -> 
     trees: list[_Tree | Leaf] = []
     for split in splits:
         branches = [next(grown) if isinstance(part, Span) else part for part in split.parts]
-        is_unchanged = split.join is join_answers and not split.prefix
+        is_unchanged = split.join is join_answers and not (split.prefix or split.terms)
         if len(branches) == 1 and is_unchanged:
             trees.append(branches[0])  # as for nearly all spans: nothing is to be joined
         else:
-            trees.append(_Tree(branches, split.join, split.prefix))
+            trees.append(_Tree(branches, split.join, split.prefix, split.terms))
     return trees
 
 
@@ -328,6 +359,18 @@ def _leaves(tree: _Tree | Leaf, prefix: Sequence[int] = ()) -> Iterator[tuple[Le
     for branch in tree.branches:
         yield from _leaves(branch, prefix)
         prefix = ()  # it belongs to the first branch alone
+
+
+def _terms_of_leaves(tree: _Tree | Leaf, terms: Sequence[str] = ()) -> Iterator[Sequence[str]]:
+    """Yield what the steps expect of the translation of each leaf."""
+    if not isinstance(tree, _Tree):
+        yield terms
+        return
+    terms = tree.terms or terms
+    if len(tree.branches) > 1:
+        terms = ()  # a sentence that was too long: nobody knows which part has which term
+    for branch in tree.branches:
+        yield from _terms_of_leaves(branch, terms)
 
 
 def _join(tree: _Tree | Leaf, answers: Iterator[Answer]) -> Answer:
