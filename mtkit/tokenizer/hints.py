@@ -3,18 +3,19 @@
 A hint (Dinu et al. 2019) tells a model how to translate a term: after the term, the source has its
 translation, and symbols surround both. A placeholder stands for what no translation changes, such
 as a URL; the model copies it. Unicode reserves these characters (noncharacters, section 23.7) for
-the inside of a program, so a text that has them is faulty, and loses them.
+the inside of a program, so a text that has them is faulty, and loses them. The first of them,
+U+FDD0, separates subwords in the training of a vocabulary (`train_spm.py`).
 """
 
 from __future__ import annotations
 
-HINT_BEGIN = "\ufdd0"
+HINT_BEGIN = "\ufdd1"
 """Stands before a term that has a hint."""
-HINT_MEANS = "\ufdd1"
+HINT_MEANS = "\ufdd2"
 """Stands between the term and its translation."""
-HINT_END = "\ufdd2"
+HINT_END = "\ufdd3"
 """Stands after the translation."""
-PLACEHOLDERS = tuple(map(chr, range(0xFDD3, 0xFDE3)))
+PLACEHOLDERS = tuple(map(chr, range(0xFDD4, 0xFDE4)))
 """Sixteen placeholders; a line uses them from the first one on."""
 HINT_SYMBOLS = (HINT_BEGIN, HINT_MEANS, HINT_END, *PLACEHOLDERS)
 """All of them, as user-defined symbols of a SentencePiece vocabulary."""
