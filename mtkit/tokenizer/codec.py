@@ -20,6 +20,7 @@ from mtkit.corpus.characters import is_letter
 from mtkit.corpus.text import in_one_line
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
+from mtkit.tokenizer.hints import HINT_SYMBOLS, PLACEHOLDERS
 from mtkit.tokenizer.spelling import SourceSpelling
 
 JOINT_MODEL = "spm.model"
@@ -57,6 +58,10 @@ class Tokenizer:
         """The ids of the target tags in the source vocabulary, by name; text never becomes one."""
         self.tags_of_targets = list(_find_tags(self._target, target_subwords).values())
         """The ids of tags in the target vocabulary, which no translation should have."""
+        knows_hints = set(source_subwords).issuperset(HINT_SYMBOLS)
+        knows_placeholders = set(target_subwords).issuperset(PLACEHOLDERS)
+        self.has_hints = knows_hints and knows_placeholders
+        """Whether the vocabularies have the symbols of hints and placeholders."""
 
     @property
     def is_joint(self) -> bool:

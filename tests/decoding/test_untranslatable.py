@@ -13,7 +13,7 @@ from architectures import transformer
 from folders import SENTENCES, copier_of, train, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator
-from mtkit.decoding.engines.engine import Request
+from mtkit.decoding.engines.engine import Hypothesis, Request
 from mtkit.decoding.losses import Losses
 from mtkit.decoding.text.line import Copied, Line, Translation
 from mtkit.decoding.text.pipeline import open_window
@@ -150,11 +150,12 @@ def test_tags_within_a_sentence_change_nothing(line: str, tokenizer: Tokenizer) 
 
 @given(text=st.text(st.sampled_from("<b>/i {\\an8} A1.:%s@-é東"), max_size=40))
 def test_every_visible_character_is_copied_or_read(text: str, tokenizer: Tokenizer) -> None:
-    written = ""
-    for part in parts_of(text, tokenizer):
-        written += part if isinstance(part, str) else tokenizer.decode([part])[0]
+    request = Request(DecodingSettings(max_length=200))
+    window = open_window([Line(text)], tokenizer, request)
+    copies = [[Hypothesis(each.source[:-1], 0.0, True)] for each in window.sentences]
+    (translation,) = window.join(copies)
     respell = tokenizer.source_spelling.respell
-    assert "".join(respell(written).split()) == "".join(respell(text).split())
+    assert "".join(respell(translation.text).split()) == "".join(respell(text).split())
 
 
 # Warnings

@@ -71,6 +71,7 @@ from mtkit.scoring.overlap import find_overlap
 from mtkit.scoring.score import bucket_by_length, worst_sentences
 from mtkit.scoring.writing import Writing
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.hints import HINT_SYMBOLS
 from mtkit.tokenizer.new_pieces import learn_pieces
 from mtkit.tokenizer.train_spm import MAX_LINE_CHARACTERS
 
@@ -207,6 +208,20 @@ UNITS = {
     "formats": "%-5.2",
     "formats without an end": "%00000",
     "tags": "<b>",
+    "pairs of tags": "<b>a</b> ",
+    "tags that end": "</b>",
+    "texts of tags": "&lt;b ",
+    "entities": "&nbsp;",
+    "numbers of entities": "&#1",
+    "names in underscores": "__A",
+    "code": "`a` ",
+    "quotes in code": "`a' ",
+    "double backticks": "``a ",
+    "messages": "{n, plural, one {# a} other {'{' b}} ",
+    "begins of messages": "{n, plural, ",
+    "begins of texts": "one {",
+    "quoted braces": "'{",
+    "empty texts of messages": "{n, select, a {}} ",
     "comments": "<!-- ",
     "commands in braces": "{\\\\a",
     "underscores": "_",
@@ -283,6 +298,11 @@ def tokenizer(normalization: str = "identity") -> Tokenizer:
     return train(normalization_rule_name=normalization)
 
 
+@cache
+def tokenizer_with_placeholders() -> Tokenizer:
+    return train(vocab_size=320, user_defined_symbols=list(HINT_SYMBOLS))
+
+
 def pair(source: str, target: str) -> Pair:
     return Pair(source, target, 0, "file", 1)
 
@@ -321,15 +341,24 @@ def request(*, alignments: bool = False, **settings: Any) -> Request:
     return Request(DecodingSettings(max_length=20, **settings), alignments=alignments)
 
 
-def split_and_join(request: Request, text: str, prefix: str = "") -> None:
+def split_and_join(
+    request: Request, text: str, prefix: str = "", *, has_placeholders: bool = False
+) -> None:
     """Lead a line through all text steps, and back with hypotheses that repeat the source."""
-    window = open_window([Line(text, prefix)], tokenizer(), request)
+    chosen = tokenizer_with_placeholders() if has_placeholders else tokenizer()
+    window = open_window([Line(text, prefix)], chosen, request)
     answers: list[list[Hypothesis]] = []
     for sentence in window.sentences:
         ids = sentence.source[:-1]
         attention = np.eye(len(ids), dtype=np.float32) if request.alignments else None
         answers.append([Hypothesis(ids, 0.0, True, attention)])
     window.join(answers)
+
+
+def lose_placeholders(text: str) -> None:
+    """Lead a line through all text steps, and back with hypotheses that lack most of it."""
+    window = open_window([Line(text)], tokenizer_with_placeholders(), request())
+    window.join([[Hypothesis(each.source[:1], 0.0, True)] for each in window.sentences])
 
 
 def watch_tags(text: str) -> None:
@@ -424,6 +453,9 @@ MODULES = (
     "decoding.reading",
     "decoding.text.case",
     "decoding.text.line",
+    "decoding.text.mending",
+    "decoding.text.messages",
+    "decoding.text.placeholders",
     "decoding.text.sentences",
     "decoding.text.untranslatable",
     "decoding.text.verbatim",
@@ -501,6 +533,11 @@ SLOW_FUNCTIONS: dict[str, TextFunction] = {
     "truecase": lambda text: truecase(text, tokenizer()),
     "text steps": partial(split_and_join, request()),
     "text steps, every option": partial(split_and_join, EVERY_OPTION),
+    "text steps with placeholders": partial(split_and_join, request(), has_placeholders=True),
+    "text steps with placeholders, every option": partial(
+        split_and_join, EVERY_OPTION, has_placeholders=True
+    ),
+    "text steps that lose placeholders": lose_placeholders,
     "text steps, as a prefix": lambda text: split_and_join(request(), "A dog.", prefix=text),
     "spell": spell,
     "flags": flag,

@@ -14,6 +14,7 @@ from mtkit.decoding.estimation.estimator import NO_ESTIMATE, WITHOUT_FACTS, Esti
 from mtkit.errors import UserError
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.hints import without_hint_symbols
 
 # Kana and Han, their punctuation, and wide forms: text without spaces between words or sentences.
 CLOSE_CHARACTERS = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
@@ -91,6 +92,8 @@ class Context:
     tokenizer: Tokenizer
     request: Request
     estimator: Estimator = WITHOUT_FACTS
+    cuts_at_spans: bool = False
+    """Whether lines are split at all spans that no translation changes, so that none is lost."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def join_answers(answers: Sequence[Answer]) -> Answer:
     text = ""
     links: list[tuple[int, int]] = []
     for answer in answers:
-        if _needs_space(text, answer.text):
+        if needs_space(text, answer.text):
             text += " "
         links += [(word, len(text) + offset) for word, offset in answer.links]
         text += answer.text
@@ -182,12 +185,12 @@ TextStep = Callable[[Sequence[Span], Context], list[SplitSpan]]
 
 def normalised_text(line: Line) -> str:
     """Return the text of a line as corpora are normalised."""
-    return normalise(without_surrogates(line.text))
+    return normalise(without_hint_symbols(without_surrogates(line.text)))
 
 
 def normalised_prefix(line: Line) -> str:
     """Return the prefix of a line as corpora are normalised; empty: the line has no prefix."""
-    return normalise(without_surrogates(line.prefix))
+    return normalise(without_hint_symbols(without_surrogates(line.prefix)))
 
 
 def without_surrogates(text: str) -> str:
@@ -203,7 +206,7 @@ def join_spans(spans: Sequence[Span]) -> Span:
     text = first.text
     origin = list(first.origin)
     for span in others:
-        if _needs_space(text, span.text):
+        if needs_space(text, span.text):
             text += " "
             origin.append(span.origin[0])
         text += span.text
@@ -211,7 +214,8 @@ def join_spans(spans: Sequence[Span]) -> Span:
     return Span(text, origin, first.line)
 
 
-def _needs_space(before: str, after: str) -> bool:
+def needs_space(before: str, after: str) -> bool:
+    """Return whether a space belongs between two texts: neither is empty or ends in kana or Han."""
     if not before or not after:
         return False
     return not (_CLOSE.match(before[-1]) and _CLOSE.match(after))

@@ -33,6 +33,8 @@ from mtkit.decoding.text.line import (
     normalised_text,
     without_surrogates,
 )
+from mtkit.decoding.text.mending import drop_symbols
+from mtkit.decoding.text.placeholders import protect_placeholders
 from mtkit.decoding.text.prefix import keep_prefixes
 from mtkit.decoding.text.sentences import split_into_sentences
 from mtkit.decoding.text.tags import find_tag
@@ -50,6 +52,7 @@ from mtkit.tokenizer.codec import Tokenizer
 STEPS: Sequence[TextStep] = (
     keep_prefixes,  # before all steps that change nothing after a prefix
     copy_outer_tags,  # before the case, which the letters of tags would hide
+    protect_placeholders,  # before all steps that would change spans, or split a line within them
     restore_case,  # before all steps that split: it looks at the whole line
     copy_verbatim,
     split_into_sentences,
@@ -212,6 +215,8 @@ class Window:
                 answers.append(candidate.answer)
                 hypotheses.append(candidate.hypothesis)
             answer = _join(line.tree, iter(answers))
+            if self.context.tokenizer.has_hints:
+                answer = drop_symbols(answer)
             # Texts that differ only in their spaces would look the same.
             visible = " ".join(answer.text.split())
             if visible not in by_text:
@@ -281,13 +286,17 @@ def open_window(
     tokenizer: Tokenizer,
     request: Request,
     estimator: Estimator = WITHOUT_FACTS,
+    *,
+    cuts_at_spans: bool = False,
 ) -> Window:
     """Lead the lines through all steps to the model.
+
+    `cuts_at_spans`: whether to split lines at spans that a model without placeholders may lose.
 
     Raises:
         UserError: a line has no target tag, or a wrong one.
     """
-    context = Context(tokenizer, request, estimator)
+    context = Context(tokenizer, request, estimator, cuts_at_spans)
     for line in lines:
         find_tag(line, context)  # also of lines that no step changes
     begun = [_begin(line, tokenizer) for line in lines]

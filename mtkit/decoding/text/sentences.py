@@ -54,7 +54,7 @@ def split_into_sentences(spans: Sequence[Span], context: Context) -> list[SplitS
     abbreviations = set(settings.abbreviations.split())
     splits: list[SplitSpan] = []
     for span in spans:
-        ranges = _find_sentences(span.text, settings.sentences, abbreviations)
+        ranges = find_sentences(span.text, settings.sentences, abbreviations)
         splits.append(SplitSpan([span.cut(start, end) for start, end in ranges] or [span]))
     return splits
 
@@ -68,11 +68,11 @@ def split_sentences(
     """
     if language is None:
         return [line]
-    ranges = _find_sentences(line, language, abbreviations)
+    ranges = find_sentences(line, language, abbreviations)
     return [line[start:end].strip() for start, end in ranges] or [line]
 
 
-def _find_sentences(
+def find_sentences(
     text: str, language: str, abbreviations: Container[str]
 ) -> list[tuple[int, int]]:
     """Return where each sentence begins and ends."""

@@ -1,7 +1,7 @@
-"""What no translation changes: URLs, addresses, paths, placeholders, tags, cues of subtitles.
+"""What no translation changes: URLs, addresses, paths, placeholders, tags, code, subtitle cues.
 
-A line that has nothing else is copied, and so are the tags around a line. Such a span within a
-sentence goes through the model, which may lose it; `lost_spans` finds out.
+A line that has nothing else is copied, and so are the tags around a line. `placeholders.py`
+protects such spans within a sentence; `lost_spans` finds out which ones a translation lacks.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mtkit.corpus.characters import has_letters, is_word_character
 from mtkit.decoding.text.line import (
@@ -20,8 +21,10 @@ from mtkit.decoding.text.line import (
     SplitSpan,
     normalised_prefix,
 )
+from mtkit.decoding.text.messages import QUOTED, Message, MessageText, Syntax, find_messages
 from mtkit.decoding.text.sentences import UNSPACED_CHARACTERS
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.hints import PLACEHOLDERS
 
 # Each pattern begins where no match of it can have begun before, and no two parts in a row match
 # the same characters, so that a long word is read once.
@@ -34,26 +37,90 @@ _ADDRESS = rf"{_AT_BEGIN}[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 # full stop: "He left.She came."
 _NAME = rf"{_AT_BEGIN}(?:[A-Za-z0-9_-]+\.)+[a-z][a-z0-9]+(?![\w.@-])(?:/[\w./@+-]*)?"
 _PATH = (
-    rf"{_AT_BEGIN_OF_WORD}(?:~?/|\.\.?/)[\w@+-][\w./@+-]*"
+    rf"{_AT_BEGIN_OF_WORD}(?:~?/|\.\.?/)[\w@+-][\w./@+-]*(?<!\.)"
     rf"|{_AT_BEGIN_OF_WORD}(?:[A-Za-z]:[\\/]|\\\\)[^\s\"<>|?*]+(?<![.,;:!?)\]'])"
     rf"|{_AT_BEGIN_OF_WORD}(?:[\w.@+-]+/)+[\w@+-]*\.[A-Za-z]\w{{0,5}}(?![\w/])"
 )
 _PLACEHOLDER = (
-    r"\{\{[^{}]{0,60}\}\}|[$#%]?\{[^{}\s]{0,60}\}"
-    r"|(?<![\d%])%(?:\(\w{1,60}\)|\d+\$)?[-+#]{0,3}\d*(?:\.\d+)?(?:hh?|ll?|[jztL])?"
-    r"[sdiufFeEgGxXoc@](?![A-Za-z0-9])"
+    r"\{\{\{?[^{}]{0,60}\}?\}\}|\{%[^{}]{0,100}%\}|[$#%]?\{[^{}\s]{0,60}\}"
+    r"|\{\w{1,60}, ?(?:number|date|time|duration|ordinal|spellout)(?:,[^{}]{0,60})?\}"
+    r"|(?<![\d%])%(?:\(\w{1,60}\)|<\w{1,60}>|\d+\$)?[-+#]{0,3}\d*(?:\.\d+)?(?:hh?|ll?|[jztLZ])?"
+    r"[A-Za-z@](?![A-Za-z0-9])"
+    r"|(?<![\d%])%[A-Za-z_]\w{1,60}%(?!\w)"
     r"|(?<![\d%])%\d(?!\d)"
+    r"|(?<!%)%%(?!%)"
+    r"|(?<![A-Za-z0-9_])__[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*__(?![A-Za-z0-9_])"
 )
+# An entity of a letter, or of an apostrophe, within a word is a part of that word.
+_ENTITY = (
+    r"&lt;/?[A-Za-z][\w:.-]{0,30}(?:\s[^<>&]{0,200})?/?&gt;"
+    r"|(?<![A-Za-z])&(?:[A-Za-z][A-Za-z0-9]{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});(?![A-Za-z])"
+    r"|&(?:nbsp|ensp|emsp|thinsp|lt|gt|amp|hellip|[mn]dash|#160|#[xX][aA]0);"
+)
+# Old texts of software quote `so': such quotes are no code.
+_CODE = (
+    r"(?<![\w`])``(?!\s)[^`]++(?<!\s)``(?![\w`])"
+    r"|(?<![\w`])`(?!\s)(?:[^`']|'[^`']*')++(?<!\s)`(?![\w`'])"
+)
+_ATTRIBUTE = r"(?:disabled|selected|checked|required|hidden|readonly|multiple|open|controls)"
 _TAG = re.compile(
-    r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>|<!--[^<>]*-->|<[\d:.]{5,20}>"
+    # Text in angle brackets is no tag without attributes: <no file was found>.
+    rf"</?[A-Za-z][\w:.-]*(?:\s+{_ATTRIBUTE}\s*|\s[^<>=]*=[^<>]*|\s+)?/?>"
+    r"|<(?:v|lang|c)[\w.]*\s[^<>]*>"  # voices and languages in WebVTT
+    r"|<!--[^<>]*-->|<[\d:.]{5,20}>"
     r"|\{\\[^{}]*\}"  # Advanced SubStation Alpha
 )
-_SPAN = re.compile(rf"{_TAG.pattern}|{_URL}|{_ADDRESS}|{_PLACEHOLDER}|{_PATH}|{_NAME}")
-_MAY_BE_SPAN = re.compile(r"[@{%<\\/]|\.\w")
+_SPAN_PATTERN = (
+    rf"{_TAG.pattern}|{_CODE}|{_URL}|{_ADDRESS}|{_PLACEHOLDER}|{_ENTITY}|{_PATH}|{_NAME}"
+)
+_SPAN = re.compile(_SPAN_PATTERN)
+_ARGUMENT = r"\{(?:[^{}]++|\{[^{}]*+\})*+\}"
+_PATTERNS = {
+    Syntax.PLAIN: _SPAN,
+    Syntax.MESSAGE: re.compile(rf"{QUOTED}|{_ARGUMENT}|{_SPAN_PATTERN}"),
+    Syntax.NUMBERED: re.compile(rf"{QUOTED}|{_ARGUMENT}|#|{_SPAN_PATTERN}"),
+}
+_MAY_BE_SPAN = re.compile(r"[@{%<\\/&`]|\.\w|__")
 _CUE = re.compile(r"WEBVTT(?:\s.*)?|[\d:.,]+ --> [\d:.,]+(?: \w+:\S+)*", re.DOTALL)
 """The first line of WebVTT; the times of a cue, with its settings."""
 _AFTER_TEXT = re.compile(r"[\s\"'”’»)\]♪*_]*")
 """What may stand between the tag after a text and the end of the line."""
+MAX_LOST_COUNTED = 20
+"""Number of lost spans above which they are not counted as parts of words, to save time."""
+
+
+@dataclass(frozen=True)
+class FoundSpan:
+    """A part of a text that no translation changes, or a message, whose texts are translated."""
+
+    start: int
+    end: int
+    message: Message | None = None
+
+    @property
+    def texts(self) -> Sequence[MessageText]:
+        """The texts of a message."""
+        return () if self.message is None else self.message.texts
+
+
+def find_spans(text: str, syntax: Syntax = Syntax.PLAIN) -> list[FoundSpan]:
+    """Return the URLs, addresses, paths, placeholders, tags and messages in a text, in order."""
+    is_plain = syntax is Syntax.PLAIN
+    if is_plain and not _MAY_BE_SPAN.search(text):  # most lines; much faster than the patterns
+        return []
+    messages = find_messages(text, has_quotes=not is_plain)
+    if messages and is_plain:
+        syntax = Syntax.MESSAGE
+    pattern = _PATTERNS[syntax]
+    # Messages are found first, because other patterns find braces within them.
+    starts = [0, *(message.end for message in messages)]
+    ends = [*(message.start for message in messages), len(text)]
+    found: list[FoundSpan] = []
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        found += [FoundSpan(*match.span()) for match in pattern.finditer(text, start, end)]
+        if number < len(messages):
+            found.append(FoundSpan(end, messages[number].end, messages[number]))
+    return found
 
 
 def is_untranslatable(text: str, tokenizer: Tokenizer) -> bool:
@@ -68,29 +135,64 @@ def is_untranslatable(text: str, tokenizer: Tokenizer) -> bool:
 
 
 def without_spans(text: str) -> str:
-    """Return the text with a space in place of each URL, address, path, placeholder and tag."""
+    """Return the text with a space in place of each URL, address, path, placeholder and tag.
+
+    Of a message stay the texts within it.
+    """
     if not _MAY_BE_SPAN.search(text):  # most lines; much faster than the pattern below
         return text
-    return _SPAN.sub(" ", text)
+    return _without(find_spans(text), text)
+
+
+def _without(found: Sequence[FoundSpan], text: str) -> str:
+    written: list[str] = []
+    end = 0
+    for span in found:
+        written += [text[end : span.start], " "]
+        for inner in span.texts:
+            own = text[inner.start : inner.end]
+            written += [_without(find_spans(own, inner.syntax), own), " "]
+        end = span.end
+    return "".join([*written, text[end:]])
 
 
 def find_untranslatable(text: str) -> list[str]:
-    """Return the URLs, addresses, paths, placeholders and tags in a text, in order."""
-    if not _MAY_BE_SPAN.search(text):
-        return []
-    return [match[0] for match in _SPAN.finditer(text)]
+    """Return the URLs, addresses, paths, placeholders and tags in a text, in order.
+
+    Of a message, return its skeleton, and what is found in the texts within it.
+    """
+    return _texts_of(find_spans(text), text)
+
+
+def _texts_of(found: Sequence[FoundSpan], text: str) -> list[str]:
+    texts: list[str] = []
+    for span in found:
+        if span.message is None:
+            texts.append(text[span.start : span.end])
+            continue
+        texts.append("".join(span.message.skeleton(text)))
+        for inner in span.texts:
+            own = text[inner.start : inner.end]
+            texts += _texts_of(find_spans(own, inner.syntax), own)
+    return texts
 
 
 def is_one_span(text: str) -> bool:
-    """Return whether the text is one URL, address, path, placeholder or tag."""
-    return _SPAN.fullmatch(text) is not None
+    """Return whether the text is one URL, address, path, placeholder or tag, or stands for one."""
+    return _SPAN.fullmatch(text) is not None or text in PLACEHOLDERS
 
 
 def lost_spans(spans: Sequence[str], translation: str) -> list[str]:
     """Return those of the spans of a line that its translation lacks."""
     if not spans:
         return []
-    lost = Counter(spans) - Counter(find_untranslatable(translation))
+    needed = Counter(spans)
+    lost = needed - Counter(find_untranslatable(translation))
+    if len(lost) <= MAX_LOST_COUNTED:
+        for span in list(lost):
+            # A span may be part of a word: "/proc" of "/proc-Dateisystem".
+            if translation.count(span) >= needed[span]:
+                del lost[span]
     return list(lost.elements())
 
 

@@ -1,0 +1,258 @@
+"""Mend the placeholders of a translation: each stands there once, where it should.
+
+A model may forget a placeholder, repeat it, or write one that its source lacks. What is left tells
+where the others belong: their order in the source, and the signs that touch them.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from mtkit.corpus.characters import is_space, is_word_character
+from mtkit.decoding.text.line import Answer
+from mtkit.decoding.text.sentences import UNSPACED
+from mtkit.tokenizer.hints import PLACEHOLDERS, without_hint_symbols
+
+_PLACEHOLDER = re.compile(f"[{''.join(PLACEHOLDERS)}]")
+_OPENING = frozenset("([{<\"'`“”„‚‘")
+_CLOSING = frozenset(")]}>\"'`“”‘’")
+_END_SIGNS = ' .!?…,;:。！？।؟)]"”“’'
+"""What may stand after the last word of a text."""
+_NEVER_APART = frozenset(",.;)]")
+"""Signs that stand directly after a word in every language."""
+
+
+@dataclass(frozen=True)
+class TagPair:
+    """The placeholders of a tag and of the tag that ends it."""
+
+    opening: str
+    closing: str
+
+
+def mend(answer: Answer, source: str, tags: Sequence[TagPair] = ()) -> Answer:
+    """Return the answer with each placeholder of the source once, and no others.
+
+    `source`: what the model has read, in which each placeholder stands once at most. `tags`: those
+    of them that stand for tags in pairs, which come back in an order that is well-formed.
+    """
+    expected = _PLACEHOLDER.findall(source)
+    if not expected:
+        return drop_symbols(answer)
+    answer, missing = _assign(answer, source, expected)
+    for placeholder in missing:
+        answer = _insert(answer, placeholder, source, expected)
+    answer = _order_tags(answer, tags)
+    for placeholder in expected:
+        answer = _fit_spaces(answer, placeholder, source, tags)
+    return answer
+
+
+def drop_symbols(answer: Answer) -> Answer:
+    """Return the answer without symbols of hints and placeholders."""
+    if without_hint_symbols(answer.text) == answer.text:  # nearly always
+        return answer
+    symbols = [place for place, each in enumerate(answer.text) if not without_hint_symbols(each)]
+    return _drop(answer, symbols)
+
+
+def replace_characters(answer: Answer, pieces: Sequence[str]) -> Answer:
+    """Return the answer with `pieces` in place of its characters; links stay at their words."""
+    text = "".join(pieces)
+    if not answer.links:
+        return Answer(text)
+    ends = list(accumulate(map(len, pieces)))
+    return Answer(text, [(word, max(0, ends[offset] - 1)) for word, offset in answer.links])
+
+
+def _replace(answer: Answer, start: int, end: int, new: str) -> Answer:
+    """Return the answer with `new` in place of its characters from `start` to `end`."""
+    text = answer.text[:start] + new + answer.text[end:]
+    growth = len(new) - (end - start)
+    last = max(0, start + len(new) - 1)
+    links: list[tuple[int, int]] = []
+    for word, offset in answer.links:
+        if offset >= end:
+            offset += growth
+        elif offset >= start:
+            offset = last
+        links.append((word, offset))
+    return Answer(text, links)
+
+
+def _assign(answer: Answer, source: str, expected: Sequence[str]) -> tuple[Answer, list[str]]:
+    """Leave each placeholder once in the answer; return it, and those that it lacks.
+
+    A placeholder too many takes the place of a missing one.
+    """
+    found = [(match.start(), match[0]) for match in _PLACEHOLDER.finditer(answer.text)]
+    if sorted(placeholder for _, placeholder in found) == sorted(expected):
+        return answer, []
+    scale = len(answer.text) / len(source)
+    places = {placeholder: source.index(placeholder) * scale for placeholder in expected}
+    spare = dict(found)
+    missing: list[str] = []
+    for placeholder in expected:
+        own = [place for place, other in spare.items() if other == placeholder]
+        if own:
+            del spare[_nearest(own, places[placeholder])]
+        else:
+            missing.append(placeholder)
+    lacking: list[str] = []
+    characters = list(answer.text)
+    for placeholder in missing:
+        if spare:
+            place = _nearest(spare, places[placeholder])
+            characters[place] = placeholder
+            del spare[place]
+        else:
+            lacking.append(placeholder)
+    answer = replace_characters(answer, characters)
+    return _drop(answer, list(spare)), lacking
+
+
+def _drop(answer: Answer, places: Sequence[int]) -> Answer:
+    """Return the answer without its characters at these places, and without needless spaces."""
+    characters = list(answer.text)
+    for place in places:
+        characters[place] = ""
+        after = answer.text[place + 1 : place + 2]
+        if after and after not in (" ", *_NEVER_APART):
+            continue
+        if place and characters[place - 1] == " ":
+            characters[place - 1] = ""
+        elif after == " " and not "".join(characters[:place]):
+            characters[place + 1] = ""
+    return replace_characters(answer, characters)
+
+
+def _nearest(places: Sequence[int] | dict[int, str], expected: float) -> int:
+    return min(places, key=lambda place: abs(place - expected))
+
+
+def _insert(answer: Answer, placeholder: str, source: str, expected: Sequence[str]) -> Answer:
+    """Insert a placeholder that the answer lacks."""
+    text = answer.text
+    place = source.index(placeholder)
+    before = source[place - 1] if place else " "
+    after = source[place + 1 : place + 2] or " "
+    # Empty brackets or quotes show where it was.
+    if before in _OPENING and after in _CLOSING:
+        empty = re.search(rf"{re.escape(before)} ?{re.escape(after)}", text)
+        if empty:
+            return _replace(answer, empty.start() + 1, empty.end() - 1, placeholder)
+    start = _place_for(text, place, source, expected)
+    new = placeholder
+    if start and not is_space(text[start - 1]) and not _is_close(text[start - 1], _OPENING):
+        new = f" {new}"
+    if start < len(text) and _is_word(text[start]):
+        new = f"{new} "
+    return _replace(answer, start, start, new)
+
+
+def _place_for(text: str, place: int, source: str, expected: Sequence[str]) -> int:
+    """Return where a placeholder of the source, at `place` there, belongs in the translation."""
+    if not any(map(is_word_character, source[:place])) and not _PLACEHOLDER.search(source[:place]):
+        words = re.search(r"\w", text)
+        start = words.start() if words else len(text)
+        return start if start <= place else 0
+    if not source[place + 1 :].strip(_END_SIGNS):
+        return len(text.rstrip(_END_SIGNS))
+    # Between the nearest placeholders on both sides, in proportion.
+    source_start, start = -1, -1
+    source_end, end_place = len(source), len(text)
+    for other in expected:
+        target_place = text.find(other)
+        source_place = source.index(other)
+        if target_place < 0:
+            continue
+        if source_place < place:
+            source_start, start = source_place, target_place
+        elif source_place > place:
+            source_end, end_place = source_place, target_place
+            break
+    if end_place < start:  # the translation has them in another order
+        end_place = len(text)
+    share = (place - source_start) / (source_end - source_start)
+    wanted = round(start + share * (end_place - start))
+    ends = [match.start() for match in re.finditer(r"(?<=\S)(?=\s|\Z)", text)]
+    if UNSPACED.search(text):
+        ends = list(range(len(text) + 1))
+    inside = [end for end in ends if start < end <= end_place] or [start + 1]
+    number = bisect_left(inside, wanted)
+    return min(inside[max(0, number - 1) : number + 1], key=lambda end: abs(end - wanted))
+
+
+def _order_tags(answer: Answer, tags: Sequence[TagPair]) -> Answer:
+    """Return the answer with its tags in the order of the source, if they are not well-formed."""
+    if not tags:
+        return answer
+    closing = {pair.opening: pair.closing for pair in tags}
+    placeholders = {*closing.keys(), *closing.values()}
+    found = [match for match in _PLACEHOLDER.finditer(answer.text) if match[0] in placeholders]
+    open_tags: list[str] = []
+    is_well_formed = True
+    for match in found:
+        if match[0] in closing:
+            open_tags.append(closing[match[0]])
+        elif not open_tags or open_tags.pop() != match[0]:
+            is_well_formed = False
+            break
+    if is_well_formed:
+        return answer
+    characters = list(answer.text)
+    for match, placeholder in zip(found, sorted(placeholders), strict=True):
+        characters[match.start()] = placeholder  # their numbers are in the order of the source
+    return replace_characters(answer, characters)
+
+
+def _fit_spaces(answer: Answer, placeholder: str, source: str, tags: Sequence[TagPair]) -> Answer:
+    """Return the answer with spaces beside a placeholder as they are in the source."""
+    source_place = source.index(placeholder)
+    before = source[source_place - 1] if source_place else " "
+    after = source[source_place + 1 : source_place + 2] or " "
+    place = answer.text.index(placeholder)
+    # First the side after the placeholder, so that its place stays.
+    text = answer.text[place + 1 : place + 3]
+    is_opening = any(placeholder == pair.opening for pair in tags)
+    if _is_apart(after):
+        if text and (_is_word(text[0]) or text[0] in "(["):
+            answer = _replace(answer, place + 1, place + 1, " ")
+    elif len(text) == 2 and text[0] == " ":
+        is_sign = not is_word_character(after) and after not in ":;!?%»"
+        is_same = text[1] == after and is_sign
+        is_tagged = is_opening and _is_word(after) and _is_word(text[1])
+        if is_same or is_tagged or (after in _CLOSING and text[1] in _CLOSING):
+            answer = _replace(answer, place + 1, place + 2, "")
+    text = answer.text[max(0, place - 2) : place]
+    is_closing = any(placeholder == pair.closing for pair in tags)
+    if _is_apart(before):
+        if text and (_is_word(text[-1]) or text[-1] in ",;:)]"):
+            answer = _replace(answer, place, place, " ")
+    elif len(text) == 2 and text[1] == " ":
+        is_same = text[0] == before and not is_word_character(before)
+        is_tagged = is_closing and _is_word(before) and _is_word(text[0])
+        if is_same or is_tagged or (before in _OPENING and text[0] in _OPENING):
+            answer = _replace(answer, place - 1, place, "")
+    return answer
+
+
+def _is_apart(neighbour: str) -> bool:
+    """Return whether a placeholder stands apart from its neighbour in the source."""
+    return is_space(neighbour) or UNSPACED.match(neighbour) is not None
+
+
+def _is_word(character: str) -> bool:
+    """Return whether a placeholder beside this character needs a space."""
+    if _PLACEHOLDER.match(character):
+        return True
+    return is_word_character(character) and not UNSPACED.match(character)
+
+
+def _is_close(character: str, signs: frozenset[str]) -> bool:
+    """Return whether no space belongs between a placeholder and this character."""
+    return character in signs or UNSPACED.match(character) is not None
