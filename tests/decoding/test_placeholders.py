@@ -318,6 +318,9 @@ def test_without_placeholders_a_line_can_be_split_at_all_spans(plain_tokenizer: 
         (f"A “{P}” b.", f"A „{P}“ b.", f"A „{P}“ b."),
         (f"{P} a {Q} b.", f"{Q} a b.", f"{P} {Q} a b."),
         (f"A {P} b.", f"A {P} {P} b.", f"A {P} b."),  # doubled
+        (f"A “{P}” b.", f"A {P} „{P}“ b.", f"A „{P}“ b."),
+        (f"A {P} b.", f"A {P} („{P}“) b.", f"A {P} () b."),
+        (f"A {P} b.", f"A {P} „{P}“ b.", f"A {P} b."),
         (f"A {P} b.", f"A {P} b {Q}.", f"A {P} b."),  # invented
         (f"A {P} b {Q}.", f"A {P} b {P}.", f"A {P} b {Q}."),  # one in place of another
         (f"A {P} b {Q}.", f"A {Q} b {P}.", f"A {Q} b {P}."),  # in another order

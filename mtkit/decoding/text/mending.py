@@ -92,21 +92,19 @@ def _assign(answer: Answer, source: str, expected: Sequence[str]) -> tuple[Answe
     found = [(match.start(), match[0]) for match in _PLACEHOLDER.finditer(answer.text)]
     if sorted(placeholder for _, placeholder in found) == sorted(expected):
         return answer, []
-    scale = len(answer.text) / len(source)
-    places = {placeholder: source.index(placeholder) * scale for placeholder in expected}
     spare = dict(found)
     missing: list[str] = []
     for placeholder in expected:
         own = [place for place, other in spare.items() if other == placeholder]
         if own:
-            del spare[_nearest(own, places[placeholder])]
+            del spare[_find_best(own, answer.text, placeholder, source)]
         else:
             missing.append(placeholder)
     lacking: list[str] = []
     characters = list(answer.text)
     for placeholder in missing:
         if spare:
-            place = _nearest(spare, places[placeholder])
+            place = _find_best(list(spare), answer.text, placeholder, source)
             characters[place] = placeholder
             del spare[place]
         else:
@@ -116,22 +114,43 @@ def _assign(answer: Answer, source: str, expected: Sequence[str]) -> tuple[Answe
 
 
 def _drop(answer: Answer, places: Sequence[int]) -> Answer:
-    """Return the answer without its characters at these places, and without needless spaces."""
-    characters = list(answer.text)
+    """Return the answer without its characters at these places.
+
+    Without needless spaces, and without brackets and quotes in which nothing is left.
+    """
+    text = answer.text
+    characters = list(text)
     for place in places:
-        characters[place] = ""
-        after = answer.text[place + 1 : place + 2]
-        if after and after not in (" ", *_NEVER_APART):
-            continue
-        if place and characters[place - 1] == " ":
-            characters[place - 1] = ""
-        elif after == " " and not "".join(characters[:place]):
-            characters[place + 1] = ""
+        start, end = place, place + 1
+        if _is_enclosed(text, place):
+            start, end = place - 1, place + 2
+        if start and text[start - 1] == " " and text[end : end + 1] in ("", " ", *_NEVER_APART):
+            start -= 1
+        characters[start:end] = [""] * (end - start)
+    first = next((number for number, character in enumerate(characters) if character), None)
+    if first and characters[first] == " ":
+        characters[first] = ""
     return replace_characters(answer, characters)
 
 
-def _nearest(places: Sequence[int] | dict[int, str], expected: float) -> int:
-    return min(places, key=lambda place: abs(place - expected))
+def _find_best(places: Sequence[int], text: str, placeholder: str, source: str) -> int:
+    """Return the place in a translation that is most like that of a placeholder in the source.
+
+    First of all, it is in brackets or quotes if the placeholder is; then, the nearest one is best.
+    """
+    source_place = source.index(placeholder)
+    is_enclosed = _is_enclosed(source, source_place)
+    expected = source_place * len(text) / len(source)
+    return min(
+        places,
+        key=lambda place: (_is_enclosed(text, place) != is_enclosed, abs(place - expected)),
+    )
+
+
+def _is_enclosed(text: str, place: int) -> bool:
+    """Return whether a character has a bracket or a quote on both sides."""
+    before = text[place - 1] if place else ""
+    return before in _OPENING and text[place + 1 : place + 2] in _CLOSING
 
 
 def _insert(answer: Answer, placeholder: str, source: str, expected: Sequence[str]) -> Answer:
