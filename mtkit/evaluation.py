@@ -15,6 +15,7 @@ from mtkit.artifacts.recipe import scores_recipe
 from mtkit.artifacts.runs import find_origin
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.corpora import Corpus
+from mtkit.config.decoding import DecodingSettings
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.decoding.api import load
@@ -28,6 +29,7 @@ from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FIL
 from mtkit.scoring.memory import group_by_tag
 from mtkit.scoring.quality import QualityReport, score_test_set
 from mtkit.scoring.verdict import describe_baseline, describe_verdict
+from mtkit.training.setup import find_glossary
 
 TEST_PORTIONS = 32
 """Number of portions of the test set; each takes every 32nd line."""
@@ -135,7 +137,9 @@ def _translate_with_given_model(pairs: Sequence[Pair], config: Config) -> list[s
         translator = load(given.path, config.training.device)
     with closing(translator):
         # Both models decode with the same settings.
-        request = replace(translator.request, settings=config.decoding)
+        settings = config.decoding.part(DecodingSettings)
+        glossary = find_glossary(config)
+        request = replace(translator.request, settings=settings, glossary=glossary)
         groups = limit_lengths(sources, references, translator.tokenizer, request)
         hypotheses = [""] * len(pairs)
         for group in groups:

@@ -28,7 +28,7 @@ from mtkit.scoring.metrics import MetricScores
 from mtkit.scoring.verdict import describe_quality, tabulate_quality
 from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.finish import finish
-from mtkit.training.setup import check_origin
+from mtkit.training.setup import check_origin, find_glossary
 from mtkit.training.train import train
 
 MAX_SAMPLES = 3
@@ -92,6 +92,7 @@ def _run_stages(config: Config) -> Artifact:
     """Make the tokenizer, the batches and the model; return the model."""
     check_all_readable(config.data, "train", "valid", "test", "keep")
     check_origin(config)
+    find_glossary(config)  # fails if it cannot be read
     train_tokenizer(config)
     build_batches(config)
     return train(config)

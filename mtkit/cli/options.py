@@ -226,6 +226,10 @@ Tag = Annotated[
     str | None,
     Option(metavar="TAG", help="Target tag, such as yor, for a model of several languages."),
 ]
+Glossary = Annotated[
+    Path | None,
+    Option(metavar="FILE", help="Terms and their translations (source, tab, target)."),
+]
 Device = Annotated[
     str,
     Option(

@@ -22,6 +22,7 @@ from mtkit.cli.options import (
     Debug,
     Device,
     Engine,
+    Glossary,
     Models,
     Overrides,
     Quiet,
@@ -262,6 +263,7 @@ def translate(
         Option(metavar="FILE", help="Begin translation n with line n of FILE (blank: no prefix)."),
     ] = None,
     tag: Tag = None,
+    glossary: Glossary = None,
     columns: Annotated[
         str | None,
         Option(
@@ -330,6 +332,7 @@ def translate(
         no_repeat_ngram=no_repeat_ngram,
         repetition_penalty=repetition_penalty,
         tag=tag,
+        glossary=glossary,
     )
     sampling = _without_defaults(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
     if sample:
@@ -361,7 +364,7 @@ def translate(
             "cannot be used with --resume, because the flags of earlier lines are not kept",
             flags=flags,
         )
-    files = Files(text, output, prefix, resume, column, flags)
+    files = Files(text, output, prefix, resume, column, glossary, flags)
     if resume and not files.is_resumable:
         raise UserError("--resume needs -o FILE, and text files as INPUT and --prefix")
     stdin_is_keyboard = sys.stdin is not None and sys.stdin.isatty()

@@ -12,6 +12,7 @@ from mtkit.cli.options import (
     ComputeType,
     Debug,
     Device,
+    Glossary,
     Json,
     Language,
     Model,
@@ -60,6 +61,7 @@ def score(
     ] = None,
     model: Model = None,
     tag: Tag = None,
+    glossary: Glossary = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -76,12 +78,15 @@ def score(
         refuse("needs references; give them with -r", language=language, by_length=by_length)
         if source or hypotheses:
             refuse("needs references; give them with -r", paired=paired, scores=scores)
-            _estimate(hypotheses, source, model, tag=tag, worst=worst, as_json=json)
+            _estimate(
+                hypotheses, source, model, tag=tag, glossary=glossary, worst=worst, as_json=json
+            )
         else:
             refuse("needs references or --source", worst=worst or None, model=model, tag=tag)
+            refuse("needs references or --source", glossary=glossary)
             _score_line_scores(scores, paired=paired, as_json=json)
         return
-    refuse("cannot be used with references", model=model, tag=tag)
+    refuse("cannot be used with references", model=model, tag=tag, glossary=glossary)
     if not source:
         refuse("needs the source text; give it with --source", by_length=by_length)
     elif not (worst or by_length):
@@ -121,6 +126,7 @@ def _estimate(
     model: str | None,
     *,
     tag: str | None,
+    glossary: Path | None,
     worst: int,
     as_json: bool,
 ) -> None:
@@ -131,7 +137,7 @@ def _estimate(
         )
     from mtkit.decoding.estimation.files import estimate_files, estimate_table
 
-    files = estimate_files(source, hypotheses, model, tag=tag, worst=worst)
+    files = estimate_files(source, hypotheses, model, tag=tag, glossary=glossary, worst=worst)
     records = [file.record() for file in files]
     show(records, lambda _: estimate_table(files), as_json=as_json)
 

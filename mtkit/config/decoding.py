@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from mtkit.config.base import Settings
+from mtkit.config.base import FromHome, Scope, Settings
 from mtkit.config.language_codes import LanguageTag
 from mtkit.config.model import Length, ModelSettings, Vocabulary
 from mtkit.config.target_tags import TargetTag
@@ -70,6 +70,16 @@ class DecodingSettings(Settings):
                 f"{MAX_SEARCH_TOKENS:,}; lower one of them"
             )
         return self
+
+
+class RunDecodingSettings(DecodingSettings):
+    """How the model of a run searches, and how its input is prepared."""
+
+    glossary: Annotated[FromHome | None, Scope.EXECUTION] = Field(
+        None,
+        description="file of terms and their translations (source, tab, target); the model folder "
+        "gets a copy",
+    )
 
 
 class SamplingSettings(Settings):

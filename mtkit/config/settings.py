@@ -18,7 +18,7 @@ from pydantic import (
 
 from mtkit.config.base import FromHome, Key, Probability, Scope, Settings, dotted
 from mtkit.config.corpora import Corpus, listed
-from mtkit.config.decoding import DecodingSettings
+from mtkit.config.decoding import RunDecodingSettings
 from mtkit.config.language_codes import LanguageTag
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.schedules import AnySchedule, Noam
@@ -283,7 +283,7 @@ class Config(Settings):
     batching: BatchingSettings = Field(BatchingSettings(), description="stage 2")
     model: ModelSettings = Field(TransformerSettings(), description="the architecture")
     training: TrainingSettings = Field(description="stage 3")
-    decoding: DecodingSettings = Field(DecodingSettings(), description="stage 4")
+    decoding: RunDecodingSettings = Field(RunDecodingSettings(), description="stage 4")
 
     @model_validator(mode="after")
     def _check(self) -> Config:

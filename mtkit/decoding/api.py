@@ -23,9 +23,11 @@ from mtkit.decoding.estimation.estimator import WITHOUT_FACTS, Estimator, load_e
 from mtkit.decoding.estimation.flags import FLAGS_WITH_FACTS
 from mtkit.decoding.losses import Losses
 from mtkit.decoding.search_again import FAULTS, DraftTranslations
+from mtkit.decoding.text.glossary import load_glossary
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.tags import check_tag
+from mtkit.decoding.text.terms import direct_glossary
 from mtkit.errors import TranslationWarning, UserError
 from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.prefetch import Prefetcher
@@ -86,8 +88,8 @@ class Translator:
     def translate(self, lines: Iterable[str | Line], **settings: Any) -> list[str]:
         """Return the best translation of each line; `settings` are as in `Request.changed`.
 
-        A TranslationWarning says once how many lines lost a placeholder or a URL, and which share
-        of their letters the vocabulary lacks.
+        A TranslationWarning says once how many lines lost a placeholder or a URL, how many lack a
+        term of the glossary, and which share of their letters the vocabulary lacks.
         """
         request = self.request.changed(scores=False, **settings)
         translations = self.submit(lines, request).result()
@@ -112,7 +114,7 @@ class Translator:
         if request is None:
             return self.request
         if isinstance(request, Request):
-            return request
+            return direct_glossary(request, self.tokenizer, self.estimator)
         raise TypeError(
             f"request: expected a Request, not {describe_type(request)}; make one with "
             "`translator.request.changed(...)`"
@@ -253,15 +255,20 @@ def load(
     options = validated(EngineOptions, {"engine": engine, "workers": workers, **hardware})
 
     def load_opened(models: Sequence[OpenedModel]) -> Translator:
-        request = Request(models[0].config.decoding).changed(**settings)
+        request = Request(models[0].config.decoding)
+        if settings.get("glossary") is None:
+            request = replace(request, glossary=load_glossary(models[0].artifact))
+        request = request.changed(**settings)
         if request.settings.tag is not None:
             check_tag(request.settings.tag, models[0].tokenizer)
         changed = {"decoding": request.settings}
         models = [
             replace(model, config=model.config.model_copy(update=changed)) for model in models
         ]
+        estimator = _open_estimator(models)
+        request = direct_glossary(request, models[0].tokenizer, estimator)
         engine = AutoEngine(models, options, request)
-        return Translator(engine, models[0].tokenizer, request, models, _open_estimator(models))
+        return Translator(engine, models[0].tokenizer, request, models, estimator)
 
     paths = [path] if path is None or isinstance(path, Place) else path
     for place in check_listed(paths, "path", "path"):

@@ -1,4 +1,4 @@
-"""What translations lose, counted for a warning: letters and placeholders of their lines."""
+"""What translations lose, counted for a warning: letters, placeholders and terms of their lines."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ class Losses:
     lines_with_loss: int = 0
     first_line_with_loss: int = 0
     first_lost: str = ""
+    lines_without_term: int = 0
+    first_line_without_term: int = 0
+    first_missing_term: str = ""
 
     def __post_init__(self) -> None:
         self.letters = UnknownLetters()
@@ -36,6 +39,11 @@ class Losses:
                 if self.lines_with_loss == 1:
                     self.first_line_with_loss = self.lines
                     self.first_lost = translation.lost[0]
+            if translation.missing_terms:
+                self.lines_without_term += 1
+                if self.lines_without_term == 1:
+                    self.first_line_without_term = self.lines
+                    self.first_missing_term = translation.missing_terms[0]
 
     def warnings(self) -> list[str]:
         """Return a sentence for each kind of loss, without those that are too rare to matter."""
@@ -49,5 +57,12 @@ class Losses:
             found.append(
                 f"{plural(self.lines_with_loss, self.unit)} lost a placeholder, tag or URL; first: "
                 f"{self.unit} {self.first_line_with_loss:,} ({self.first_lost})"
+            )
+        if self.lines_without_term:
+            lines = plural(self.lines_without_term, self.unit)
+            lack = "lacks" if self.lines_without_term == 1 else "lack"
+            found.append(
+                f"{lines} {lack} a term of the glossary; first: {self.unit} "
+                f"{self.first_line_without_term:,} ({self.first_missing_term})"
             )
         return found

@@ -56,6 +56,8 @@ class Files:
     """Resume where an interrupted command stopped, if `is_resumable`."""
     column: str | int | None = None
     """If the input is a table: the column to translate, by name or number."""
+    glossary: Path | None = None
+    """The file of terms, which the translator has read."""
     flags: Path | None = None
     """Where to write a JSON object for each input line, with its flags and its confidence."""
 
@@ -81,7 +83,7 @@ class Files:
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
         for output in filter(None, (self.output, self.flags)):
             check_output(output)
-            if any(_is_same_file(output, path) for path in inputs):
+            if any(_is_same_file(output, path) for path in filter(None, (*inputs, self.glossary))):
                 raise UserError(f"{output} is an input; choose another output")
         if self.output and self.flags and _is_same_file(self.output, self.flags):
             raise UserError(f"{self.flags} is the output; choose another file for --flags")
@@ -155,11 +157,14 @@ class Format:
 
 
 def _record_estimate(translation: Translation) -> dict[str, Any]:
-    """Return the confidence and the flags of a translation as JSON."""
+    """Return the confidence and the flags of a translation as JSON, and the terms it lacks."""
     confidence = translation.confidence
     if confidence is not None:
         confidence = round(confidence, CONFIDENCE_DIGITS)
-    return {"confidence": confidence, "flags": list(translation.flags)}
+    record: dict[str, Any] = {"confidence": confidence, "flags": list(translation.flags)}
+    if translation.missing_terms:
+        record["missing_terms"] = translation.missing_terms
+    return record
 
 
 def to_pharaoh(links: set[tuple[int, int]]) -> str:
@@ -329,6 +334,7 @@ def _dependencies(translator: Translator, files: Files, form: Format) -> dict[st
     return {
         "the input": hash_file(files.input),
         "the prefixes": hash_file(files.prefixes) if files.prefixes else None,
+        "the glossary": request.glossary.digest if request.glossary else None,
         "the model": " ".join(model.artifact.identity for model in translator.models),
         "the engine": translator.engine.name,
         "the settings": request.settings.model_dump(),

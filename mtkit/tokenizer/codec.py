@@ -54,6 +54,10 @@ class Tokenizer:
                 self._bytes[i] = int(subword.strip("<>"), base=16)
         self.source_spelling = SourceSpelling(self.can_spell, _texts(self._source))
         """What the model reads for characters that the source vocabulary lacks."""
+        self.has_hints = all(symbol in set(source_subwords) for symbol in HINT_SYMBOLS) and all(
+            symbol in set(target_subwords) for symbol in PLACEHOLDERS
+        )
+        """Whether the model can know hints and placeholders."""
         self.tags = _find_tags(self._source, source_subwords)
         """The ids of the target tags in the source vocabulary, by name; text never becomes one."""
         self.tags_of_targets = list(_find_tags(self._target, target_subwords).values())

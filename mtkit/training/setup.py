@@ -36,10 +36,11 @@ from mtkit.artifacts.stage import Stage
 from mtkit.batching.build import Batches, check_settings, open_batches
 from mtkit.config.base import dotted
 from mtkit.config.corpora import listed
-from mtkit.config.decoding import ModelConfig
+from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.locate import flow
 from mtkit.config.settings import Config
 from mtkit.corpus.read import hash_corpora, paths_of, read_pairs
+from mtkit.decoding.text.glossary import Glossary, read_glossary
 from mtkit.errors import UserError, blame_setting
 from mtkit.formats.origin import find_given_model
 from mtkit.models.device import pick_device, pick_precision
@@ -70,6 +71,8 @@ class RunInputs:
     tokenizer: Tokenizer
     origin: Artifact | None
     """The model whose weights training starts from; None: random weights."""
+    glossary: Glossary | None = None
+    """The glossary that the model brings along."""
 
     def stage(self, kind: Literal["model", "checkpoint"], ended: int | None = None) -> Stage:
         """Return the stage of the model or of the checkpoints.
@@ -90,6 +93,8 @@ class RunInputs:
         }
         if kind == "model" and config.data.keep is not None:
             identities |= hash_corpora(config.data.keep, "data.keep")
+        if kind == "model" and self.glossary is not None:
+            identities["decoding.glossary"] = self.glossary.digest
         if self.origin:
             identities["init_from"] = self.origin.identity
         return Stage(kind, Path(config.run) / name, recipe, identities)
@@ -98,8 +103,11 @@ class RunInputs:
         """Write all that decoding needs except weights into `folder`, which holds weights."""
         config, tokenizer = self.config, self.tokenizer
         vocabs = {"source_vocab": tokenizer.source_vocab, "target_vocab": tokenizer.target_vocab}
-        of_model = ModelConfig(model=config.model, decoding=config.decoding, **vocabs)
+        decoding = config.decoding.part(DecodingSettings)
+        of_model = ModelConfig(model=config.model, decoding=decoding, **vocabs)
         save_model_config(folder, of_model, tokenizer)
+        if self.glossary is not None:
+            self.glossary.save(folder)
 
     def ancestors(self) -> dict[str, Any]:
         """Return the entry in the report of the model that names the models it descends from."""
@@ -194,7 +202,19 @@ def open_inputs(config: Config) -> RunInputs:
                     f"{name_of_origin(config, origin)} has another tokenizer than this run; rerun "
                     "`mtkit train-spm` with this setting, which copies the tokenizer of that model"
                 )
-    return RunInputs(config, data, tokenizer, origin)
+    return RunInputs(config, data, tokenizer, origin, find_glossary(config))
+
+
+def find_glossary(config: Config) -> Glossary | None:
+    """Return the glossary that `decoding.glossary` names; None if it is not set.
+
+    Raises:
+        SettingError: the file cannot be read, or an entry is faulty.
+    """
+    if config.decoding.glossary is None:
+        return None
+    with blame_setting(("decoding", "glossary")):
+        return read_glossary(Path(config.decoding.glossary))
 
 
 def _check_old_text(config: Config) -> None:

@@ -118,6 +118,19 @@ def test_a_file_of_translations_gets_a_verdict(
     assert "predicted chrF2" in capsys.readouterr().out
 
 
+def test_a_glossary_flags_the_translations_that_lack_its_terms(
+    tmp_path: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, hypothesis = files
+    model = write_model_with(tmp_path / "model", ESTIMATOR)
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("boat\tBoot\ndog\tdog\nwhy\tWieso\n")
+    options = ["--source", str(source), "-m", str(model), "--glossary", str(terms), "--json"]
+    assert call("score", str(hypothesis), *options) == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["flags"]["term"] == 2  # boat and why, but not dog
+
+
 def test_what_cannot_be_estimated_is_refused(tmp_path: Path, files: tuple[Path, Path]) -> None:
     source, hypothesis = files
     model = write_model_with(tmp_path / "model", ESTIMATOR)

@@ -25,6 +25,7 @@ from mtkit.decoding.estimation.estimator import Estimator
 from mtkit.decoding.estimation.facts import TrainingFacts
 from mtkit.decoding.estimation.flags import FLAGS, find_flags
 from mtkit.decoding.estimation.translated import TranslatedLine
+from mtkit.decoding.text.terms import find_missing
 from mtkit.decoding.text.untranslatable import find_untranslatable, lost_spans, without_spans
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
@@ -41,6 +42,8 @@ PAIRS = [
     ("Five dogs bark, very very loudly.", "5 Hunde bellen sehr, sehr laut."),
     ("Ha ha ha ha, hahahaha!", "Ha ha ha ha, hahahaha, lustig!"),
 ]
+TERMS = [("dog", "Hund"), ("library", "Bibliothek"), ("dress", "Kleid")]
+"""A glossary, which the translations above keep to."""
 SOURCES = train([source for source, _ in PAIRS], vocab_size=400)
 TARGETS = train([target for _, target in PAIRS], vocab_size=400)
 
@@ -70,6 +73,7 @@ def line_of(source: str, text: str, *, is_finished: bool = True) -> TranslatedLi
         letters=count_letters(without_spans(source)),
         is_finished=is_finished,
         lost=lost_spans(find_untranslatable(source), text),
+        missing_terms=find_missing([target for term, target in TERMS if term in source], text),
         source_parts=SOURCES.encode_source([source]),
         target_parts=TARGETS.encode_target([text]),
     )
@@ -99,6 +103,7 @@ CORRUPTED = [
     ("number", "6 people are in the park.", "4 Menschen sind im Park."),
     ("placeholder", PAIRS[7][0], "Hallo {nmae}, siehe jetzt www.example.com nach."),
     ("placeholder", PAIRS[7][0], "Hallo {name}, siehe jetzt www. example.com nach."),
+    ("term", PAIRS[0][0], "Der Köter rennt durch den Park."),
     ("language", PAIRS[0][0], "Le chien court à travers le parc avec ses amis."),
     ("language", PAIRS[0][0], "The black dog is running over the green field."),
     ("language", PAIRS[0][0], "Собака бежит по парку."),

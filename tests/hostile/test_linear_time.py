@@ -53,9 +53,12 @@ from mtkit.decoding.estimation.flags import find_flags
 from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.reading import label_words
 from mtkit.decoding.text.case import truecase
+from mtkit.decoding.text.glossary import open_glossary, read_glossary
 from mtkit.decoding.text.line import Context, Line, Span
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.sentences import split_sentences
+from mtkit.decoding.text.term_index import index_of
+from mtkit.decoding.text.terms import find_missing
 from mtkit.decoding.text.untranslatable import (
     copy_outer_tags,
     find_untranslatable,
@@ -299,8 +302,8 @@ def tokenizer(normalization: str = "identity") -> Tokenizer:
 
 
 @cache
-def tokenizer_with_placeholders() -> Tokenizer:
-    return train(vocab_size=320, user_defined_symbols=list(HINT_SYMBOLS))
+def tokenizer_with_hints() -> Tokenizer:
+    return train(vocab_size=350, user_defined_symbols=list(HINT_SYMBOLS))
 
 
 def pair(source: str, target: str) -> Pair:
@@ -345,7 +348,7 @@ def split_and_join(
     request: Request, text: str, prefix: str = "", *, has_placeholders: bool = False
 ) -> None:
     """Lead a line through all text steps, and back with hypotheses that repeat the source."""
-    chosen = tokenizer_with_placeholders() if has_placeholders else tokenizer()
+    chosen = tokenizer_with_hints() if has_placeholders else tokenizer()
     window = open_window([Line(text, prefix)], chosen, request)
     answers: list[list[Hypothesis]] = []
     for sentence in window.sentences:
@@ -357,8 +360,39 @@ def split_and_join(
 
 def lose_placeholders(text: str) -> None:
     """Lead a line through all text steps, and back with hypotheses that lack most of it."""
-    window = open_window([Line(text)], tokenizer_with_placeholders(), request())
+    window = open_window([Line(text)], tokenizer_with_hints(), request())
     window.join([[Hypothesis(each.source[:1], 0.0, True)] for each in window.sentences])
+
+
+GLOSSARY = {"He": "Er", "A dog": "Ein Hund", "dog": "", "a": "x y", ".": "!", "狗": "Hund"}
+
+
+def hint_and_look_for_terms(text: str) -> None:
+    """Look for terms, write hints, encode them, and look for the translations of the terms."""
+    every_word = {word: "x" for word in text.split(maxsplit=100)[:100] if len(word) < 100}
+    for entries in (GLOSSARY, every_word):
+        with suppress(MtkitError):
+            glossary = open_glossary(entries)
+            terms = index_of(glossary).find_terms(text)
+            find_missing([term.target for term in terms], text)
+            changed = Request(DecodingSettings(max_length=20), glossary=glossary)
+            open_window([Line(text)], tokenizer_with_hints(), changed)
+
+
+def find_in_hostile_glossary(text: str) -> None:
+    """Look for terms that begin alike, have many lengths, and end otherwise than the line."""
+    glossary = open_glossary({f"{'He ' * count}x": "y" for count in range(1, 100)})
+    index_of(glossary).find_terms(text)
+    index_of(glossary).find_terms("He " * (len(text) // 3))
+    find_missing([f"{'He ' * count}x" for count in range(1, 10)], text)
+
+
+def read_as_glossary(content: Callable[[str], str], text: str) -> None:
+    """Read a text as a glossary; an error about an entry is as good as a glossary."""
+    path = Path("terms.tsv")
+    path.write_text(content(text), encoding="utf-8", errors="replace")
+    with suppress(MtkitError):
+        read_glossary(path)
 
 
 def watch_tags(text: str) -> None:
@@ -452,11 +486,14 @@ MODULES = (
     "corpus.text",
     "decoding.reading",
     "decoding.text.case",
+    "decoding.text.glossary",
     "decoding.text.line",
     "decoding.text.mending",
     "decoding.text.messages",
     "decoding.text.placeholders",
     "decoding.text.sentences",
+    "decoding.text.term_index",
+    "decoding.text.terms",
     "decoding.text.untranslatable",
     "decoding.text.verbatim",
     "report",
@@ -525,6 +562,12 @@ FUNCTIONS: dict[str, TextFunction] = {
         read_as_table, "t.jsonl", lambda text: json.dumps({"a": text, "b": text}) + "\n"
     ),
     "read a .jsonl without JSON": partial(read_as_table, "t.jsonl", lambda text: text),
+    "read a glossary": partial(read_as_glossary, lambda text: f"{text}\n" * 3),
+    "read a glossary of short lines": partial(
+        read_as_glossary,
+        lambda text: "".join(f"{row} {line}\t{line}\n" for row, line in enumerate(lines_of(text))),
+    ),
+    "find terms that begin alike": find_in_hostile_glossary,
     "table": lambda text: list(table([[text, text]] * 2)),
 }
 """Functions that read text, by their names; those of MODULES and rules need no entry."""
@@ -538,6 +581,7 @@ SLOW_FUNCTIONS: dict[str, TextFunction] = {
         split_and_join, EVERY_OPTION, has_placeholders=True
     ),
     "text steps that lose placeholders": lose_placeholders,
+    "text steps, with hints": hint_and_look_for_terms,
     "text steps, as a prefix": lambda text: split_and_join(request(), "A dog.", prefix=text),
     "spell": spell,
     "flags": flag,

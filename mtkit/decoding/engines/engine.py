@@ -16,6 +16,7 @@ from pydantic import Field
 
 from mtkit.config.base import Settings, validated
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.decoding.text.glossary import Glossary, open_glossary
 from mtkit.errors import MtkitError, UserError
 
 if TYPE_CHECKING:  # few translations need numpy; importing it takes as long as all else
@@ -41,7 +42,7 @@ class Sentence:
     """Subword ids of terms that every translation contains; not with sampling."""
 
 
-REQUEST_SETTINGS = ("n_best", "alignments", "scores", "sample")
+REQUEST_SETTINGS = ("n_best", "alignments", "scores", "sample", "glossary")
 """Settings of `Request.changed` that are in no section of a config."""
 
 
@@ -60,6 +61,8 @@ class Request:
     """Whether hypotheses have scores; without, CTranslate2 takes 10 % less time with beam 1."""
     search_again: bool = True
     """Whether sentences whose translation has a fault are searched again."""
+    glossary: Glossary | None = field(default=None, compare=False)
+    """Terms and their translations; requests that differ in nothing else share batches."""
 
     def __post_init__(self) -> None:
         if self.n_best < 1:
@@ -76,15 +79,19 @@ class Request:
         """Return the request with some settings changed; None changes nothing.
 
         Settings are `n_best` (translations per line), `alignments` (between words), `scores` (False
-        saves time), `sample` (at random), and all fields of `DecodingSettings` and
+        saves time), `sample` (at random), `glossary` (a path, or a dictionary of terms and their
+        translations; {} turns a glossary off), and all fields of `DecodingSettings` and
         `SamplingSettings`.
 
         Raises:
+            TypeError: the glossary is neither a path nor a dictionary.
             UserError: a setting is unknown or invalid.
         """
         check_names(settings)
         changes = {name: value for name, value in settings.items() if value is not None}
         fields = {name: changes.pop(name) for name in REQUEST_SETTINGS if name in changes}
+        if "glossary" in fields:
+            fields["glossary"] = open_glossary(fields["glossary"])
         is_sampled = fields.pop("sample", self.sampling is not None)
         sampling_names = changes.keys() & SamplingSettings.model_fields.keys()
         if sampling_names and not is_sampled:

@@ -25,9 +25,11 @@ from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.estimation.verdict import LOW_CONFIDENCE, FileVerdict
 from mtkit.decoding.reading import Reader
 from mtkit.decoding.search.forced import log_probabilities
+from mtkit.decoding.text.glossary import load_glossary, read_glossary
 from mtkit.decoding.text.line import Copied, Line
 from mtkit.decoding.text.pipeline import Leaf, open_window
 from mtkit.decoding.text.sentences import SENTENCE_END
+from mtkit.decoding.text.terms import direct_glossary, find_missing
 from mtkit.decoding.text.untranslatable import lost_spans
 from mtkit.errors import UserError
 from mtkit.models.folder import Place
@@ -82,11 +84,13 @@ def estimate_files(
     model: Place | None = None,
     *,
     tag: str | None = None,
+    glossary: Path | None = None,
     worst: int = 0,
 ) -> list[EstimatedFile]:
     """Estimate files of translations with a model; `worst`: how many lines to keep per file.
 
-    `tag`: the target tag of all lines, for a model of several languages.
+    `tag`: the target tag of all lines, for a model of several languages. `glossary`: a file of
+    terms (default: that of the model).
 
     Raises:
         UserError: a file cannot be read or has another length, the model has no calibration, or
@@ -109,6 +113,8 @@ def estimate_files(
             "give references with -r, or train with this version of mtkit and at least 100 "
             "validation lines"
         )
+    terms = load_glossary(reader.opened.artifact) if glossary is None else read_glossary(glossary)
+    request = direct_glossary(Request(reader.settings, glossary=terms), reader.tokenizer, estimator)
     files: list[EstimatedFile] = []
     for name, lines in texts.items():
         verdict = FileVerdict(estimator.calibration)
@@ -116,7 +122,9 @@ def estimate_files(
         with progress("scoring", len(lines), "lines") as shown:
             for first in range(0, len(lines), WINDOW):
                 window = slice(first, first + WINDOW)
-                estimates = estimate_lines(reader, estimator, sources[window], lines[window])
+                estimates = estimate_lines(
+                    reader, estimator, sources[window], lines[window], request
+                )
                 verdict.add(estimates)
                 rows = range(first, first + len(estimates))
                 estimated += [
@@ -135,11 +143,16 @@ def _confidence(line: EstimatedLine) -> float:
 
 
 def estimate_lines(
-    reader: Reader, estimator: Estimator, sources: Sequence[str], texts: Sequence[str]
+    reader: Reader,
+    estimator: Estimator,
+    sources: Sequence[str],
+    texts: Sequence[str],
+    request: Request | None = None,
 ) -> list[Estimate]:
-    """Return the estimates of existing translations."""
+    """Return the estimates of existing translations (default request: that of the model)."""
     tokenizer = reader.tokenizer
-    window = open_window([Line(source) for source in sources], tokenizer, Request(reader.settings))
+    request = request or Request(reader.settings)
+    window = open_window([Line(source) for source in sources], tokenizer, request)
     pairs: list[tuple[list[int], list[int]]] = []
     counts: list[int] = []
     for line, text in zip(window.lines, texts, strict=True):
@@ -157,7 +170,10 @@ def estimate_lines(
             text,
             line.letters,
             lost=lost_spans(line.spans, text),
-            source_parts=[source for source, _ in pairs[parts_of_line]],
+            missing_terms=find_missing(line.terms, text),
+            source_parts=line.without_hints(
+                [source for source, _ in pairs[parts_of_line]], tokenizer
+            ),
             target_parts=[target for _, target in pairs[parts_of_line]],
             log_probability=sum(scores[parts_of_line]),
         )

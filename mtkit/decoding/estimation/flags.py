@@ -124,6 +124,10 @@ def _lost_placeholder(line: TranslatedLine) -> bool:
     return bool(line.lost)
 
 
+def _lacks_term(line: TranslatedLine) -> bool:
+    return bool(line.missing_terms)
+
+
 def _is_in_other_language(line: TranslatedLine, facts: TrainingFacts) -> bool:
     # A copied line has no target parts, so its pairs say nothing about its language.
     unseen_share = facts.target_bigrams.unseen_share(line.target_parts)
@@ -147,6 +151,7 @@ FLAGS = (
     Flag("length", "is too long or too short for its source", compare=_has_unusual_length),
     Flag("number", "lacks a number, or has another one", _has_other_number),
     Flag("placeholder", "lacks a placeholder, tag or URL", _lost_placeholder),
+    Flag("term", "lacks a term of the glossary", _lacks_term),
     Flag("language", "is not in the target language", compare=_is_in_other_language),
     Flag("unlike", "its source is unlike the training text", compare=_is_unlike_training),
 )

@@ -20,8 +20,13 @@ class TranslatedLine:
     """Whether no part of the translation was cut at `max_length`."""
     lost: Sequence[str] = ()
     """URLs, placeholders, tags and the like in the line that the translation lacks."""
+    missing_terms: Sequence[str] = ()
+    """What terms of the glossary in the line should have become, and the translation lacks."""
     source_parts: Sequence[Sequence[int]] = field(default=(), repr=False)
-    """The subword ids of each part of the line that the model read; none: the line was copied."""
+    """The subword ids of each part of the line that the model read, without hints.
+
+    None: the line was copied.
+    """
     target_parts: Sequence[Sequence[int]] = field(default=(), repr=False)
     """The subword ids of the translation of each part."""
     log_probability: float | None = None

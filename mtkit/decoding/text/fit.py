@@ -10,6 +10,7 @@ from unicodedata import category
 from mtkit.decoding.text.line import Context, Span, SplitSpan, Subwords
 from mtkit.decoding.text.sentences import SENTENCE_END, split_at
 from mtkit.decoding.text.tags import find_tag
+from mtkit.decoding.text.terms import mask_hints, remove_hint
 
 _SPACE = re.compile(r"\s")
 _JOINED = re.compile("\u200d|.[\U0001f3fb-\U0001f3ff]")
@@ -80,18 +81,23 @@ def _origin_of_subwords(span: Span, context: Context) -> list[int]:
 
 
 def _divide(span: Span, abbreviations: Container[str]) -> list[Span]:
-    """Split a span at sentence ends, else in two; return a single character in one part."""
-    ends = [match.end() for match in SENTENCE_END.finditer(span.text)]
-    ranges = split_at(ends, span.text, abbreviations)
+    """Split a span at sentence ends, else in two; return a single character in one part.
+
+    A hint stays whole; a span that is one hint loses it.
+    """
+    masked = mask_hints(span.text)
+    ends = [match.end() for match in SENTENCE_END.finditer(masked)]
+    ranges = split_at(ends, masked, abbreviations)
     sentences = [span.cut(start, end) for start, end in ranges]
     if len(sentences) != 1:
         return sentences
-    (sentence,) = sentences
+    sentence = remove_hint(sentences[0])
     length = len(sentence.text)
     if length <= 1:  # a single character
         return [sentence]
-    middle = _find_boundary(sentence.text, length // 2)
-    spaces = [match.start() for match in _SPACE.finditer(sentence.text)]
+    masked = mask_hints(sentence.text)
+    middle = _find_boundary(masked, length // 2)
+    spaces = [match.start() for match in _SPACE.finditer(masked)]
     cut = min(spaces, key=lambda space: abs(space - middle), default=middle)
     return [sentence.cut(0, cut), sentence.cut(cut, length)]
 

@@ -38,6 +38,7 @@ from mtkit.decoding.text.placeholders import protect_placeholders
 from mtkit.decoding.text.prefix import keep_prefixes
 from mtkit.decoding.text.sentences import split_into_sentences
 from mtkit.decoding.text.tags import find_tag
+from mtkit.decoding.text.terms import find_missing, hint_terms, without_hints
 from mtkit.decoding.text.untranslatable import (
     copy_outer_tags,
     find_untranslatable,
@@ -56,6 +57,7 @@ STEPS: Sequence[TextStep] = (
     restore_case,  # before all steps that split: it looks at the whole line
     copy_verbatim,
     split_into_sentences,
+    hint_terms,  # after all steps that look at the text or split it, which hints would mislead
     encode_to_fit,  # last: it encodes, and adds the target tag to each part
 )
 """The steps on the way to the model; on the way back, they join in the opposite order."""
@@ -86,6 +88,8 @@ class SplitLine:
     """The words of the line, if alignments are requested."""
     spans: Sequence[str]
     """What a translation should have as it is, such as URLs and placeholders."""
+    terms: Sequence[str]
+    """What a translation should have, because a glossary says so, in order."""
     letters: int
     """Number of letters outside of the spans."""
     unknown_letters: str
@@ -104,6 +108,10 @@ class SplitLine:
             for leaf, terms in zip(self.leaves, _terms_of_leaves(self.tree), strict=True)
             if isinstance(leaf, Subwords)
         ]
+
+    def without_hints(self, parts: list[list[int]], tokenizer: Tokenizer) -> list[list[int]]:
+        """Return parts of the source without hints."""
+        return without_hints(parts, tokenizer) if self.terms and tokenizer.has_hints else parts
 
 
 @dataclass(frozen=True)
@@ -237,13 +245,15 @@ class Window:
         for hypothesis in hypotheses:
             tokens += self.context.tokenizer.target_pieces(hypothesis.tokens)
         lost = lost_spans(line.spans, answer.text)
+        missing_terms = find_missing(line.terms, answer.text)
         return Translation(
             answer.text,
             _total_score(hypotheses, self.context.request.settings.length_penalty),
             tokens,
             truncated=not all(hypothesis.finished for hypothesis in hypotheses),
-            estimate=self._estimate(answer, hypotheses, line, lost),
+            estimate=self._estimate(answer, hypotheses, line, lost, missing_terms),
             lost=lost,
+            missing_terms=missing_terms,
             letters=line.letters,
             unknown_letters=line.unknown_letters,
             alignment=alignment,
@@ -255,6 +265,7 @@ class Window:
         hypotheses: Sequence[Hypothesis],
         line: SplitLine,
         lost: Sequence[str],
+        missing_terms: Sequence[str],
     ) -> Estimate:
         """Return the estimate of a translation; an empty one if the request asks for no scores."""
         request = self.context.request
@@ -266,7 +277,8 @@ class Window:
             line.letters,
             is_finished=all(hypothesis.finished for hypothesis in hypotheses),
             lost=lost,
-            source_parts=line.source_parts,
+            missing_terms=missing_terms,
+            source_parts=line.without_hints(line.source_parts, self.context.tokenizer),
             target_parts=[
                 hypothesis.tokens
                 for leaf, hypothesis in zip(line.leaves, hypotheses, strict=True)
@@ -322,6 +334,7 @@ def open_window(
                 leaves,
                 words=Words(text) if request.alignments and not is_copied else None,
                 spans=[] if is_copied else find_untranslatable(text),
+                terms=list(_terms(tree)),
                 letters=count_letters(own_text),
                 unknown_letters=tokenizer.source_spelling.unknown_letters(own_text),
             )
@@ -380,6 +393,14 @@ def _terms_of_leaves(tree: _Tree | Leaf, terms: Sequence[str] = ()) -> Iterator[
         terms = ()  # a sentence that was too long: nobody knows which part has which term
     for branch in tree.branches:
         yield from _terms_of_leaves(branch, terms)
+
+
+def _terms(tree: _Tree | Leaf) -> Iterator[str]:
+    """Yield what the steps expect of a translation, in order."""
+    if isinstance(tree, _Tree):
+        yield from tree.terms
+        for branch in tree.branches:
+            yield from _terms(branch)
 
 
 def _join(tree: _Tree | Leaf, answers: Iterator[Answer]) -> Answer:

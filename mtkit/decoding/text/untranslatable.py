@@ -177,6 +177,13 @@ def _texts_of(found: Sequence[FoundSpan], text: str) -> list[str]:
     return texts
 
 
+def span_ranges(text: str) -> list[tuple[int, int]]:
+    """Return where each URL, address, path, placeholder and tag in a text begins and ends."""
+    if not _MAY_BE_SPAN.search(text):
+        return []
+    return [match.span() for match in _SPAN.finditer(text)]
+
+
 def is_one_span(text: str) -> bool:
     """Return whether the text is one URL, address, path, placeholder or tag, or stands for one."""
     return _SPAN.fullmatch(text) is not None or text in PLACEHOLDERS

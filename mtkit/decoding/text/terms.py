@@ -1,0 +1,211 @@
+"""Terms of a glossary: the model reads a hint after each of them.
+
+A hint is the translation that the term must have. In a line without a term nothing changes. A model
+that was trained without hints reads the plain line; the terms that its translation lacks are known
+all the same.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+
+from mtkit.corpus.files import tell_once
+from mtkit.decoding.engines.engine import Request
+from mtkit.decoding.estimation.estimator import Estimator
+from mtkit.decoding.text.line import Context, Span, SplitSpan
+from mtkit.decoding.text.term_index import Term, find_words, index_of
+from mtkit.report import say
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.hints import HINT_BEGIN, HINT_END, HINT_MEANS
+
+_HINT = re.compile(
+    f"{HINT_BEGIN}([^{HINT_BEGIN}{HINT_MEANS}{HINT_END}]*)"
+    f"{HINT_MEANS}[^{HINT_BEGIN}{HINT_MEANS}{HINT_END}]*{HINT_END}"
+)
+_MARK = "\u0300"
+_HANGUL = re.compile("[\uac00-\ud7a3]")
+MIN_STEM = 3
+"""Fewest letters that two forms of a word begin with."""
+LAST_CLASS_OF_SIGNS = 9
+"""Marks of higher combining classes are accents, points and tones."""
+
+
+def direct_glossary(request: Request, tokenizer: Tokenizer, estimator: Estimator) -> Request:
+    """Return the request with its glossary in the direction of the model.
+
+    Say once if the model cannot be told its terms.
+
+    Raises:
+        UserError: the glossary is for other languages.
+    """
+    glossary = request.glossary
+    if not glossary:
+        return request
+    source, target = request.settings.sentences, request.settings.tag
+    if estimator.facts is not None:
+        statistics = estimator.facts.statistics
+        source = source or statistics.source.declared or statistics.source.language
+        target = target or statistics.target.declared or statistics.target.language
+    directed = glossary.directed((source, target))
+    index_of(directed)  # now, because it takes seconds for a million entries
+    if not tokenizer.has_hints:
+        tell_once(
+            say,
+            f"{glossary.name}: this model was trained without hints, so its translations may lack "
+            "terms; a warning counts such lines",
+        )
+    return request if directed is glossary else replace(request, glossary=directed)
+
+
+def hint_terms(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
+    """Put a hint after each term of the glossary, if the model has learned what hints are."""
+    glossary = context.request.glossary
+    if not glossary:
+        return [SplitSpan([span]) for span in spans]
+    index = index_of(glossary)
+    has_hints = context.tokenizer.has_hints
+    splits: list[SplitSpan] = []
+    for span in spans:
+        terms = index.find_terms(span.text, span.line.text)
+        part = add_hints(span, terms) if terms and has_hints else span
+        splits.append(SplitSpan([part], terms=[term.target for term in terms]))
+    return splits
+
+
+def add_hints(span: Span, terms: Sequence[Term]) -> Span:
+    """Return the span with a hint after each of its terms.
+
+    A space before a term moves into the hint, and its target gets one, too: SentencePiece then
+    splits the words as it does without the hint. Symbols and target have the origin of the term.
+    """
+    text: list[str] = []
+    origin: list[int] = []
+    end = 0
+    for term in terms:
+        start = term.start
+        space = ""
+        if start > end and span.text[start - 1] == " ":
+            start -= 1
+            space = " "
+        hint = f"{HINT_MEANS}{space}{term.target}{HINT_END}"
+        text += (span.text[end:start], HINT_BEGIN, span.text[start : term.end], hint)
+        origin += span.origin[end:start]
+        origin.append(span.origin[term.start])
+        origin += span.origin[start : term.end]
+        origin += [span.origin[term.end - 1]] * len(hint)
+        end = term.end
+    text.append(span.text[end:])
+    origin += span.origin[end:]
+    return Span("".join(text), origin, span.line)
+
+
+def mask_hints(text: str) -> str:
+    """Return the text with a mark in place of each character of a hint but the first.
+
+    Whoever cuts no letter from its marks then cuts no hint: there are no spaces and no stops in it.
+    """
+    if HINT_BEGIN not in text:
+        return text
+    return _HINT.sub(lambda hint: HINT_BEGIN + _MARK * (len(hint[0]) - 1), text)
+
+
+def remove_hint(span: Span) -> Span:
+    """Return the term of a span that is one hint; any other span as it is."""
+    hint = _HINT.fullmatch(span.text)
+    return span.cut(*hint.span(1)) if hint else span
+
+
+def without_hints(parts: Sequence[Sequence[int]], tokenizer: Tokenizer) -> list[list[int]]:
+    """Return the source subword ids of each part as they were without hints."""
+    pieces = tokenizer.vocabularies[0]
+    begin, means, end = map(pieces.index, (HINT_BEGIN, HINT_MEANS, HINT_END))
+    plain_parts: list[list[int]] = []
+    for ids in parts:
+        plain: list[int] = []
+        is_in_target = False
+        for i in ids:
+            if i in (means, end):
+                is_in_target = i == means
+            elif i != begin and not is_in_target:
+                plain.append(i)
+        plain_parts.append(plain)
+    return plain_parts
+
+
+def find_missing(targets: Iterable[str], translation: str) -> list[str]:
+    """Return those of the targets of terms that a translation lacks, each once, in order.
+
+    A target is there if its words follow each other in the translation, in any case, with any
+    accents. An inflected form counts: it begins with two thirds of the letters of the word, and
+    with at least MIN_STEM.
+    """
+    expected = dict.fromkeys(targets)
+    if not expected:
+        return []
+    words = _Words(translation)
+    return [target for target in expected if not words.have(target)]
+
+
+class _Words:
+    """The words of a translation, by how they begin."""
+
+    def __init__(self, text: str) -> None:
+        self._words = _plain_words(text)
+        self._places: dict[str, list[int]] = defaultdict(list)
+        """The places of the words that begin alike."""
+        for place, word in enumerate(self._words):
+            self._places[_beginning(word)].append(place)
+
+    def have(self, target: str) -> bool:
+        """Return whether the words of a target follow each other somewhere."""
+        words = _plain_words(target)
+        return any(
+            all(map(_is_form, self._words[place : place + len(words)], words))
+            for place in self._places.get(_beginning(words[0]), ())
+            if place + len(words) <= len(self._words)
+        )
+
+
+def _plain_words(text: str) -> list[str]:
+    """Return the words and signs of a text in small letters and without accents."""
+    return [_without_accents(text[start:end].casefold()) for start, end in find_words(text)]
+
+
+def _without_accents(word: str) -> str:
+    if word.isascii():
+        return word
+    # One letter at a time, because Python takes quadratic time to sort many marks.
+    letters = "".join(map(_without_accent, word))
+    return letters or word
+
+
+@cache
+def _without_accent(letter: str) -> str:
+    """Return a letter without its accents; "" for a mark that is one.
+
+    Vowel signs of Indian scripts are marks, too, but not of these combining classes.
+    """
+    if _HANGUL.match(letter):
+        return letter  # it would fall into parts
+    parts = unicodedata.normalize("NFD", letter)
+    return "".join(part for part in parts if unicodedata.combining(part) <= LAST_CLASS_OF_SIGNS)
+
+
+def _beginning(word: str) -> str:
+    """Return what all forms of a word have in common."""
+    return word[0] if _HANGUL.match(word) else word[:MIN_STEM]
+
+
+def _is_form(word: str, target: str) -> bool:
+    """Return whether a word is the target, or begins like it."""
+    if word == target:
+        return True
+    if _HANGUL.match(target):
+        return word.startswith(target)  # particles follow a noun
+    stem = max(MIN_STEM, -(-2 * len(target) // 3))  # rounded up
+    return len(target) >= stem and word[:stem] == target[:stem]
