@@ -21,7 +21,7 @@ from mtkit.corpus.characters import is_letter
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.text.line import Line
 from mtkit.decoding.text.sentences import UNSPACED
-from mtkit.decoding.text.term_index import find_words
+from mtkit.decoding.text.term_index import word_ranges
 from mtkit.decoding.text.terms import find_missing
 from mtkit.scoring.line_files import load_lines
 from mtkit.scoring.metrics import score
@@ -36,7 +36,7 @@ ROUNDS = 3
 
 def words_of(line: str) -> list[str]:
     """Return the words of a line; of text without spaces, all pairs of neighbouring characters."""
-    ranges = find_words(line)
+    ranges = word_ranges(line)
     words = [line[start:end] for start, end in ranges]
     if UNSPACED.search(line):
         pairs = [first + second for first, second in pairwise(words)]

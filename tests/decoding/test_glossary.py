@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mtkit.corpus.characters import is_word_character
 from mtkit.corpus.text import normalise
 from mtkit.decoding.text.glossary import Glossary, open_glossary, read_glossary
-from mtkit.decoding.text.term_index import find_words, index_of
+from mtkit.decoding.text.term_index import index_of, word_ranges
 from mtkit.errors import UserError
 from mtkit.report import silently
 
@@ -164,6 +164,11 @@ def test_the_header_says_the_direction_of_the_columns(
     assert [*glossary.entries.items()] == [first, ("US", "")]
 
 
+def test_an_entry_for_the_name_of_a_language_is_no_header(tmp_path: Path) -> None:
+    glossary = read(tmp_path, "English\tEnglisch\nGerman\tDeutsch\n")
+    assert glossary.entries == {"English": "Englisch", "German": "Deutsch"}
+
+
 def test_a_glossary_of_other_languages_is_refused(tmp_path: Path) -> None:
     glossary = read(tmp_path, "en\tfr\ndog\tchien\n")
     with pytest.raises(UserError, match="says en to fr, but the model translates ko to de"):
@@ -275,7 +280,7 @@ def test_matching_agrees_with_a_search_at_every_place(entries: list[str], text: 
     except UserError:
         return
     text = normalise(text)
-    words = find_words(text)
+    words = word_ranges(text)
     starts = [start for start, _ in words]
     ends = {end for _, end in words}
     expected: list[tuple[int, int]] = []
@@ -302,7 +307,7 @@ def test_matching_agrees_with_a_search_at_every_place(entries: list[str], text: 
 
 @given(st.text(max_size=60))
 def test_words_cover_all_but_white_space_and_are_never_cut(text: str) -> None:
-    words = find_words(text)
+    words = word_ranges(text)
     rest = list(text)
     end = 0
     for start, next_end in words:

@@ -13,12 +13,13 @@ from mtkit.artifacts.manifest import Artifact
 from mtkit.config.language_codes import is_language_code, is_language_name, short_code
 from mtkit.corpus.characters import is_letter
 from mtkit.corpus.columns import is_column_name
-from mtkit.corpus.files import open_input, text_lines
+from mtkit.corpus.files import open_input, tell_once, text_lines
 from mtkit.corpus.rows import suffix_of
 from mtkit.corpus.sheets import is_sheet
 from mtkit.corpus.tables import is_table, open_rows, place_of
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import UserError
+from mtkit.report import say
 from mtkit.tokenizer.hints import without_hint_symbols
 
 MAX_TERM_CHARACTERS = 500
@@ -28,6 +29,8 @@ GLOSSARY = "glossary.tsv"
 COMMENT = "#"
 """Begins a line that is no entry."""
 HEADER_OF_SIDES = ("source", "target")
+NAMES_OF_TARGETS = ("target", "tgt", "trg", "translation")
+"""What a header calls the column of targets."""
 _MAY_BE_TWO_CELLS = re.compile(r"[\s;,|=]")
 Direction = tuple[str | None, str | None]
 """Codes of the source and the target language; None if unknown."""
@@ -66,6 +69,8 @@ class Glossary:
         model = [short_code(language) or None for language in languages]
         agreements = _count_equal(own, model)
         if _count_equal(own[::-1], model) > agreements:
+            to = f"{own[1]} to {own[0]}"
+            tell_once(say, f"{self.name}: the columns are swapped, to translate {to}")
             return self._reversed
         if agreements == 0 and None not in (*own, *model):
             raise UserError(
@@ -163,15 +168,25 @@ def read_glossary(path: Path) -> Glossary:
             continue
         if is_first:
             is_first = False
-            header = [cell.strip() for cell in cells[:2]]
-            if len(header) == 2 and all(map(is_column_name, header)):
-                languages = _language_of(header[0]), _language_of(header[1])
-                is_reversed = header[0].lower() in ("target", "tgt", "trg", "translation")
+            header = _find_header(cells)
+            if header is not None:
+                languages = header
+                is_reversed = cells[0].strip().lower() in NAMES_OF_TARGETS
                 continue
         if is_reversed:
             cells[:2] = reversed(cells[:2])
         entries.add(cells, number)
     return Glossary(entries.entries, languages, name)
+
+
+def _find_header(cells: Sequence[str]) -> Direction | None:
+    """Return the languages of the first row if it is a header; None if it is an entry."""
+    names = [cell.strip() for cell in cells[:2]]
+    if len(names) < 2 or not all(map(is_column_name, names)):
+        return None
+    first, second = map(_language_of, names)
+    is_entry = first is not None and first == second  # English, Englisch
+    return None if is_entry else (first, second)
 
 
 def _language_of(cell: str) -> str | None:

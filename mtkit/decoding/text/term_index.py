@@ -58,7 +58,7 @@ def _word_pattern() -> re.Pattern[str]:
     return re.compile(rf"{word}{number}|[{UNSPACED_CHARACTERS}][{inner}]*|\S")
 
 
-def find_words(text: str) -> list[tuple[int, int]]:
+def word_ranges(text: str) -> list[tuple[int, int]]:
     """Return where each word begins and ends; a sign is a word, and so is a URL or the like."""
     pattern = _word_pattern()
     ranges = span_ranges(text)
@@ -78,7 +78,7 @@ def _measure(source: str) -> tuple[str, int]:
     """Return the first word of a term, and its number of words."""
     if _PLAIN_TERM.fullmatch(source):  # most terms; three times as fast
         return source.partition(" ")[0], source.count(" ") + 1
-    words = find_words(source)
+    words = word_ranges(source)
     start, end = words[0]
     return source[start:end], len(words)
 
@@ -105,7 +105,7 @@ class TermIndex:
 
         `line`: the line of the text, before its case was changed (default: the text).
         """
-        words = find_words(text)
+        words = word_ranges(text)
         spaced = _WHITE.sub(" ", text)  # a no-break space is as good as another
         case = _LineCase(text if line is None else line)
         terms: list[Term] = []

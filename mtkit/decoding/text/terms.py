@@ -18,7 +18,7 @@ from mtkit.corpus.files import tell_once
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.estimation.estimator import Estimator
 from mtkit.decoding.text.line import Context, Span, SplitSpan
-from mtkit.decoding.text.term_index import Term, find_words, index_of
+from mtkit.decoding.text.term_index import Term, index_of, word_ranges
 from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.hints import HINT_BEGIN, HINT_END, HINT_MEANS
@@ -173,7 +173,7 @@ class _Words:
 
 def _plain_words(text: str) -> list[str]:
     """Return the words and signs of a text in small letters and without accents."""
-    return [_without_accents(text[start:end].casefold()) for start, end in find_words(text)]
+    return [_without_accents(text[start:end].casefold()) for start, end in word_ranges(text)]
 
 
 def _without_accents(word: str) -> str:
