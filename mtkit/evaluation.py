@@ -90,7 +90,9 @@ def _translate_and_score(
 def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[int, str]:
     """Translate the test set, or as many lines as there is time for; return them by row.
 
-    A part of the lines is spread over the set.
+    The set is divided into TEST_PORTIONS portions, and each is spread over the set. The first round
+    translates at least MIN_TEST_LINES lines. After each round, the speed so far tells how many more
+    portions there is time for. The next round takes at most twice as many as the one before.
     """
     translator = load(model.path, config.training.device)
     sources = [pair.source for pair in pairs]
@@ -119,7 +121,6 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
             seconds = time.monotonic() - started
             portions_per_second = done_portions / max(seconds, 1e-6)
             affordable_portions = int((max_seconds - seconds) * portions_per_second)
-            # Twice as many as before, as far as there are so many and the time suffices.
             next_portions = min(
                 2 * next_portions, TEST_PORTIONS - done_portions, affordable_portions
             )

@@ -49,7 +49,8 @@ class _Start:
         """Return the start of a command that begins now."""
         run = Path(config.run)
         has_model = kind_at(run / "model") is not None
-        return cls(time.monotonic(), not has_model and bool(checkpoint_steps(run / CHECKPOINTS)))
+        has_checkpoint = bool(checkpoint_steps(run / CHECKPOINTS))
+        return cls(time.monotonic(), was_interrupted=has_checkpoint and not has_model)
 
 
 def run(config: Config | str | Path) -> MetricScores:
@@ -79,8 +80,9 @@ def finish_and_print(run: Path | None = None) -> None:
     """
     folder = run or default_run()
     config = config_of(folder)
-    was_moved = not (Path(config.run).exists() and folder.samefile(config.run))
-    if was_moved:
+    # The config names the folder where training began; the user may have moved the run since then.
+    is_in_place = Path(config.run).exists() and folder.samefile(config.run)
+    if not is_in_place:
         config = config.model_copy(update={"run": str(folder)})
     started = _Start.of(config)
     check_all_readable(config.data, "test")

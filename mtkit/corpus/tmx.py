@@ -113,14 +113,14 @@ def read_tmx(path: str, columns: Columns) -> Generator[tuple[str, int, str, str]
         UserError: the file is damaged or not TMX, or no unit has texts in both languages.
     """
     source, target = _choose_languages(path, columns)
-    is_source, is_target = _Matcher(source), _Matcher(target)
+    source_matcher, target_matcher = _Matcher(source), _Matcher(target)
     parser = _UnitParser(path)
     unpaired = 0
     with closing(_read_units(path, parser)) as units:
         for line, texts in units:
-            source_tag = is_source.find(texts)
-            others = [tag for tag in texts if tag != source_tag]
-            target_tag = is_target.find(others)
+            source_tag = source_matcher.find(texts)
+            other_tags = [tag for tag in texts if tag != source_tag]
+            target_tag = target_matcher.find(other_tags)
             if source_tag is None or target_tag is None:
                 unpaired += 1
                 continue
@@ -245,6 +245,7 @@ def _subtags(tag: str) -> tuple[str, str, str]:
         return tag, "", ""
     code = language.language or tag
     region = language.territory or ""
+    # `maximize` adds the likely script: Hant for zh-TW, but Hans for zh alone.
     script = language.maximize().script or ""
     usual_script = Language.get(language.language or "und").maximize().script
     if script == usual_script:
@@ -273,9 +274,11 @@ class _Matcher:
         if tag not in self._known:
             language, script, region = _subtags(self.tag)
             other_language, other_script, other_region = _subtags(tag)
-            has_script = not script or script == other_script
-            has_region = not region or region == other_region
-            self._known[tag] = language == other_language and has_script and has_region
+            is_same_language = language == other_language
+            # Without a script or region, `self.tag` stands for all scripts or regions.
+            is_same_script = script in ("", other_script)
+            is_same_region = region in ("", other_region)
+            self._known[tag] = is_same_language and is_same_script and is_same_region
         return self._known[tag]
 
 
@@ -300,9 +303,11 @@ def _read_text(path: str) -> Generator[bytes]:
 
 def _decode(path: str) -> Generator[str]:
     """Yield the text of a file, decoded as its byte order mark or its declaration says."""
+    # A file may contain U+FFFD itself. Only if the text has more of them than the file, the decoder
+    # has replaced something.
     replacements_in_file = 0
-    replacements_in_text = 0  # also those that the decoder writes
-    last_bytes = b""
+    replacements_in_text = 0
+    last_bytes = b""  # of the block before: a U+FFFD may begin in one block and end in the next
     with existing_file(path).open("rb") as file, closing(unpacked_blocks(file, path)) as blocks:
         start = next(blocks, b"")
         encoding = _declared_encoding(path, start)
@@ -312,10 +317,10 @@ def _decode(path: str) -> Generator[str]:
                 text = decoder.decode(block, final=block == END_OF_FILE)
             except ValueError as error:
                 raise UserError(f"{path} is not text in {encoding} ({error})") from None
-            # A character may begin in one block and end in the next.
-            overlapping = last_bytes + block
-            last_bytes = overlapping[1 - len(REPLACEMENT_BYTES) :]
-            replacements_in_file += overlapping.count(REPLACEMENT_BYTES)
+            with_last_bytes = last_bytes + block
+            replacements_in_file += with_last_bytes.count(REPLACEMENT_BYTES)
+            # One byte less than a whole U+FFFD, so that none is counted twice.
+            last_bytes = with_last_bytes[-(len(REPLACEMENT_BYTES) - 1) :]
             replacements_in_text += text.count(REPLACEMENT)
             yield text
     if encoding == UTF_8 and replacements_in_text > replacements_in_file:
@@ -334,7 +339,10 @@ class _ForbiddenCharacters:
         """The start of a reference at the end of a block."""
 
     def replace(self, text: str) -> bytes:
-        """Return the text so far as UTF-8, with U+FFFD for each forbidden character."""
+        """Return the text as UTF-8, with U+FFFD for each forbidden character.
+
+        A reference that the text cuts off is kept for the next call.
+        """
         text = self._unended + text
         end = len(text)
         reference = text.rfind("&", -MAX_REFERENCE_CHARACTERS)
@@ -363,7 +371,11 @@ class _ForbiddenCharacters:
 
 
 def _declared_encoding(path: str, start: bytes) -> str:
-    """Return the encoding that an XML declaration names."""
+    """Return the encoding that the XML declaration at the start of a file names, or UTF-8.
+
+    Raises:
+        UserError: the encoding is unknown.
+    """
     declaration = _ENCODING.match(start.removeprefix(codecs.BOM_UTF8))
     if declaration is None:
         return UTF_8
@@ -493,7 +505,8 @@ class _UnitParser:
         self._parser.CharacterDataHandler = self._add_code
 
     def _end_code(self) -> None:
-        # An empty code says nothing, but one of white space alone is a line break itself.
+        # The pattern also matches white space alone, which is a line break itself. It matches an
+        # empty code, too, but such a code says nothing.
         is_line_break = self._code != "" and _LINE_BREAK_CODE.match(self._code) is not None
         if is_line_break:  # without a space, the words around it would become one
             self._parts.append(" ")
@@ -504,6 +517,7 @@ class _UnitParser:
         self._segment_depth = 0
         self._parser.CharacterDataHandler = None
         language = self._language
+        # Of several variants in one language, the first counts.
         if language is not None and language not in self._texts:
             self._texts[language] = in_one_line("".join(self._parts))
         self._parts = []

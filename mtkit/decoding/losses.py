@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mtkit.decoding.text.line import Translation
 from mtkit.report import plural
@@ -24,9 +24,7 @@ class Losses:
     lines_without_term: int = 0
     first_line_without_term: int = 0
     first_missing_term: str = ""
-
-    def __post_init__(self) -> None:
-        self.letters = UnknownLetters()
+    letters: UnknownLetters = field(default_factory=UnknownLetters)
 
     def count(self, translations: Iterable[Translation]) -> None:
         """Count the translations of the next lines."""

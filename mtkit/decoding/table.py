@@ -75,7 +75,7 @@ class Table(ABC):
 
     path: str
     mark: bytes
-    """The byte order mark of the file; empty if there is none."""
+    """The byte order mark at the start of the output: that of the file, if any."""
     rows: int
     name: str
     """Name of the new column."""
@@ -92,7 +92,10 @@ class Table(ABC):
         return self.rows
 
     def lines(self, done: int) -> Iterator[Line]:
-        """Yield the texts of all rows after the first `done`; header and blank rows are blank."""
+        """Yield the texts of all rows after the first `done`, and keep the rows for `output`.
+
+        A header or blank row is a blank line.
+        """
         with closing(self._entries()) as entries:
             for number, entry in islice(enumerate(entries), done, None):
                 self._waiting.append(entry)
@@ -112,8 +115,10 @@ class Table(ABC):
         with closing(self._entries()) as entries:
             for entry in entries:
                 written = entry.before + entry.after
-                is_unended = not written.endswith("\n")  # the last row may be
-                yield written.count("\n") + is_unended
+                line_count = written.count("\n")
+                if not written.endswith("\n"):  # the last row may have no line end
+                    line_count += 1
+                yield line_count
 
     @abstractmethod
     def _entries(self) -> Generator[Entry]:
@@ -137,23 +142,23 @@ class CellTable(Table):
     has_quotes: bool
     """Whether quotes may enclose a cell."""
     is_all_quoted: bool
-    """Whether the first rows have quotes around every cell."""
+    """Whether the first rows begin and end with a quote, so probably each cell has quotes."""
 
     def _entries(self) -> Generator[Entry]:
         is_header = self.has_header
         with closing(_read_exactly(self.path)) as rows:
             for row in rows:
-                content = row.raw.rstrip("\r\n")
-                end = row.raw[len(content) :]
                 if row.width == 0:  # an empty line stays empty
                     yield Entry(row.raw)
                     continue
-                # `row.width` counts all cells; `row.cells` is empty if all of them are blank.
-                is_blank_row = not row.cells
-                padding = (self.width - row.width) * self.delimiter  # up to the widest row
+                content = row.raw.rstrip("\r\n")
+                end = row.raw[len(content) :]
+                # A short row gets empty cells, so that the new cell stands in the new column.
+                padding = (self.width - row.width) * self.delimiter
                 before = content + padding + self.delimiter
+                # `row.cells` is empty if all cells are blank.
                 text = row.cells[self.column] if self.column < len(row.cells) else ""
-                if is_header and not is_blank_row:
+                if is_header and row.cells:  # blank rows may stand above the header
                     is_header = False
                     yield Entry(before + self._cell(self.name) + end)
                 elif is_blank(text):
@@ -188,11 +193,13 @@ class RecordTable(Table):
                     yield Entry(line)
                     continue
                 text = text_at(record, self.key, where)
-                before = f"{content.removesuffix('}')}, {json.dumps(self.name)}: "
+                # The new key comes before the last brace. Everything else keeps its bytes.
+                before = content.removesuffix("}") + f", {json.dumps(self.name)}: "
+                after = "}" + end
                 if is_blank(text):
-                    yield Entry(f'{before}""}}{end}')
+                    yield Entry(before + self._cell("") + after)
                 else:
-                    yield Entry(before, "}" + end, in_one_line(_readable(text)))
+                    yield Entry(before, after, in_one_line(_readable(text)))
 
     def _cell(self, text: str) -> str:
         return json.dumps(text, ensure_ascii=False)
@@ -220,14 +227,22 @@ def check_output_name(path: str, output: Path) -> None:
 
 
 def open_table(path: str, column: str | int) -> Table:
-    """Read a whole table once, and return it; `column`: number from 0 or name of the column.
+    """Check a table by reading it to its end; return it, to be read again.
+
+    `column`: the column to translate, as a number from 0 or a name.
 
     Raises:
         UserError: the table has no such column, a row cannot be read, or a line is too long.
     """
     if suffix_of(path) == ".jsonl":
         return _open_records(path, column)
-    width, row_count = 0, 0
+    return _open_cells(path, column)
+
+
+def _open_cells(path: str, column: str | int) -> CellTable:
+    """Read a .csv, .tsv or spreadsheet to its end, and return it as a table."""
+    row_count = 0
+    width = 0
     sample: list[Row] = []
     with closing(_read_exactly(path)) as rows:
         for row in rows:
@@ -241,25 +256,37 @@ def open_table(path: str, column: str | int) -> Table:
                 )
     cells = sample_cells(sample)
     layout = find_layout(path, [column], cells)
-    if layout.columns[0] >= width:
+    number = layout.columns[0]
+    if number >= width:
         raise UserError(f"{path}: no column {column}; the columns are 0 to {width - 1}")
     header = cells[0] if layout.has_header else []
-    with closing(exact_lines(path)) as lines:
-        first_lines = list(islice(lines, SAMPLE_ROWS))
     is_quoted = has_quotes(path)
-    filled_rows = [row.raw.strip("\r\n") for row in sample if row.cells]
     return CellTable(
         path=path,
         mark=_byte_order_mark(path),
         rows=row_count,
         name=_new_name(header),
-        column=layout.columns[0],
+        column=number,
         has_header=layout.has_header,
         width=width,
-        delimiter=find_delimiter(first_lines) if is_quoted else "\t",
+        delimiter=_delimiter_of(path) if is_quoted else "\t",
         has_quotes=is_quoted,
-        is_all_quoted=is_quoted and all(raw[0] == raw[-1] == '"' for raw in filled_rows),
+        is_all_quoted=is_quoted and all(map(_is_in_quotes, sample)),
     )
+
+
+def _delimiter_of(path: str) -> str:
+    """Return the delimiter of a .csv, as `read_rows` finds it."""
+    with closing(exact_lines(path)) as lines:
+        return find_delimiter(list(islice(lines, SAMPLE_ROWS)))
+
+
+def _is_in_quotes(row: Row) -> bool:
+    """Return whether a row begins and ends with a quote; a blank row counts, too."""
+    if not row.cells:
+        return True
+    text = row.raw.strip("\r\n")
+    return text[0] == text[-1] == '"'
 
 
 def _open_records(path: str, column: str | int) -> RecordTable:
@@ -292,6 +319,7 @@ def _new_name(names: Iterable[str]) -> str:
 
 
 def _read_exactly(path: str) -> Generator[Row]:
+    """Yield the rows of a .csv, .tsv or spreadsheet, with the exact text of each row."""
     with closing(exact_lines(path)) as lines:
         yield from read_rows(path, lines)
 
@@ -329,8 +357,11 @@ def _decode(line: bytes, number: int) -> str:
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    # Only UTF-8 has surrogates: text in other encodings was converted to UTF-8 while reading.
-    return text.encode(encoding, errors="surrogateescape" if encoding == "utf-8" else "replace")
+    if encoding == "utf-8":
+        # The surrogates of `_decode` become the bytes that they stand for.
+        return text.encode(errors="surrogateescape")
+    # Text in another encoding was converted while reading, so it has no such surrogates.
+    return text.encode(encoding, errors="replace")
 
 
 def _is_utf8(text: str) -> bool:
@@ -343,9 +374,14 @@ def _readable(text: str) -> str:
 
 
 def _byte_order_mark(path: str) -> bytes:
-    if is_sheet(path):  # with the mark, spreadsheet programs recognise UTF-8
+    """Return the byte order mark at the start of the output: that of the file, if any."""
+    if is_sheet(path):  # the output is a new .csv; its mark tells spreadsheet programs "UTF-8"
         return codecs.BOM_UTF8
     with existing_file(path).open("rb") as file:
         is_gzip = file.peek().startswith(GZIP_MAGIC)
-        start = (gzip.GzipFile(fileobj=file) if is_gzip else file).read(4)
-    return next((mark for mark in MARKS if start.startswith(mark)), b"")
+        reader = gzip.GzipFile(fileobj=file) if is_gzip else file
+        start = reader.read(4)
+    for mark in MARKS:
+        if start.startswith(mark):
+            return mark
+    return b""

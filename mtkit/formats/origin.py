@@ -157,6 +157,7 @@ def _download(name: str, revision: str | None) -> Path:
         ) from None
     except Exception as error:  # requests, httpx, OSError, …: the hub cannot be reached
         reason = str(error).partition("\n")[0] or type(error).__name__
+    # Here the hub cannot be reached; in all other cases, the function has returned or raised.
     return _find_downloaded(name, revision, reason)
 
 

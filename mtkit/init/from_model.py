@@ -19,9 +19,11 @@ from mtkit.init.presets import (
     BEAM_COST,
     GREEDY_COST,
     LOSS_COST,
+    MAX_OVERRUN,
     MAX_SUBWORDS,
     OTHER_SECONDS,
     calibration_seconds,
+    power_of_two,
 )
 from mtkit.init.survey import WrittenCorpus
 from mtkit.init.trial import Measurement, measure_training
@@ -31,32 +33,37 @@ from mtkit.scoring.adaptation import MAX_TRIALS
 
 PEAK_WITH_REPLAY = 1.5e-3
 PEAK_ALONE = 5e-4
-"""The highest learning rate for a width of 128, with and without old training pairs.
+"""Highest learning rate at width PEAK_WIDTH, with and without old training pairs.
 
-It falls with the square root of the width.
+For other widths it is divided by the square root of width / PEAK_WIDTH.
 """
 PEAK_OF_CHILD = 6e-3
-MAX_EPOCHS_OF_CHILD = 100
-"""The same for a model that learns other languages than its parent: as for a new model."""
+"""The same for a model that learns other languages than its parent: the rate of a new model."""
 PEAK_WIDTH = 128
-FULL_EPOCHS = 10
-"""With time for more epochs over the new pairs, each epoch gets more old pairs."""
 MAX_EPOCHS = 20
-"""After so many epochs, more training hardly changes the result."""
+"""Most epochs of an adaptation; more training hardly changes the result."""
+MAX_EPOCHS_OF_CHILD = 100
+"""Most epochs of a model that learns other languages than its parent."""
+FULL_EPOCHS = 10
+"""With time for more epochs over the new pairs, epochs get more old pairs instead."""
 MIN_REPLAY, MAX_REPLAY = 2.0, 9.0
 """Fewest and most old pairs for each new pair in an epoch."""
 MIN_ADAPTATION_STEPS = 40
 """Steps of the shortest adaptation."""
 VALIDATION_COUNT = 2
 COMPARISON_SHARE = 0.2
-"""Largest share of the time for comparing given and trained weights at the end."""
+"""Largest share of the time for greedy translations: in validations, and to compare weights.
+
+MIN_COMPARED lines are translated even if they take longer.
+"""
 MIN_COMPARED, MAX_COMPARED = 200, 1000
-"""Fewest and most lines of the new and of the old text that are compared, if there are so many."""
+"""Fewest and most lines of each text that such a translation has, if the text has so many."""
 NEW_PIECES = 1000
 """Most subwords that are added for the new text."""
 BATCHES_PER_EPOCH = 40
+"""Number of batches that an epoch should have."""
 MIN_BATCH_TOKENS, MAX_BATCH_TOKENS = 512, 2048
-"""Number of batches in an epoch, as far as a batch has at least and at most so many tokens."""
+"""Fewest and most tokens of a batch, which count more than BATCHES_PER_EPOCH."""
 TRIAL_TOKENS = 1024
 """Tokens of a batch while the speed is measured."""
 MAX_HARM = 0.5
@@ -96,6 +103,7 @@ class AdaptedModel:
 
     @property
     def replayed(self) -> Sequence[dict[str, Any]]:
+        """Old corpora to train on beside the new ones, as settings with weights."""
         return self.given.old_training.replayed(self.plan.replayed_pairs)
 
     def __str__(self) -> str:
@@ -180,7 +188,7 @@ class AdaptedModel:
             f"forecast: {plan.seconds / 60:.1f} minutes, {plan.training_seconds / 60:.1f} to train "
             f"{length} on {plural(facts.pairs, 'pair')}"
         )
-        if plan.seconds > 1.15 * 60 * minutes:
+        if plan.seconds > MAX_OVERRUN * 60 * minutes:
             yield f"the time is too short: the shortest run takes {plan.seconds / 60:.1f} minutes"
         if not self.fit.is_better_than_chance:
             yield (
@@ -222,8 +230,15 @@ def propose_adaptation(
     if not fit.is_better_than_chance:
         given = given.as_parent()
     say(f"init: measuring the speed of {given.place}")
-    # The trial limits no length. Its number of steps and learning rate do not affect its speed.
-    plan = AdaptationPlan(
+    trial = AdaptedModel(given, new_pieces, fit, _plan_trial())
+    measured = measure_training(trial.settings(facts), sample, TRIAL_TOKENS)
+    plan = choose_adaptation(facts, measured, given, fit, minutes)
+    return AdaptedModel(given, new_pieces, fit, plan)
+
+
+def _plan_trial() -> AdaptationPlan:
+    """Return a plan that limits no length; its other numbers do not affect the speed."""
+    return AdaptationPlan(
         peak=PEAK_ALONE,
         steps=MIN_ADAPTATION_STEPS,
         epochs=1.0,
@@ -234,79 +249,104 @@ def propose_adaptation(
         training_seconds=0.0,
         seconds=0.0,
     )
-    trial = AdaptedModel(given, new_pieces, fit, plan)
-    measured = measure_training(trial.settings(facts), sample, TRIAL_TOKENS)
-    plan = choose_adaptation(facts, measured, given, fit, minutes)
-    return AdaptedModel(given, new_pieces, fit, plan)
 
 
 def choose_adaptation(
     facts: CorpusFacts, measured: Measurement, given: GivenModel, fit: Fit, minutes: float
 ) -> AdaptationPlan:
     """Return the plan for `minutes`."""
-    peak, max_epochs = PEAK_ALONE, MAX_EPOCHS
-    if given.old_training.pairs:
-        peak = PEAK_WITH_REPLAY
-    if not fit.is_better_than_chance:
-        peak, max_epochs = PEAK_OF_CHILD, MAX_EPOCHS_OF_CHILD
+    max_epochs = MAX_EPOCHS if fit.is_better_than_chance else MAX_EPOCHS_OF_CHILD
     budget = 60 * minutes
     training_seconds_per_pair = measured.target_tokens / measured.tokens_per_second
+    comparison = _plan_comparison(facts, len(given.old_text), training_seconds_per_pair, budget)
     # Both models translate the test set.
     test_seconds = 2 * BEAM_COST * facts.test * training_seconds_per_pair
-    # The given model, every share of the weights, and (as if of both texts) the validations.
-    translations = 1 + MAX_TRIALS + VALIDATION_COUNT
-    line_seconds = translations * GREEDY_COST * training_seconds_per_pair
-    old_lines = len(given.old_text)
-    texts = 2 if old_lines else 1
-    affordable_lines = int(COMPARISON_SHARE * budget / (texts * line_seconds))
-    lines_per_text = min(MAX_COMPARED, max(MIN_COMPARED, affordable_lines))
-    translated_lines = min(facts.valid, lines_per_text) + min(old_lines, lines_per_text)
+    # The validations, and the weights that a run ends with.
+    losses = VALIDATION_COUNT + 1
     other_seconds = (
         OTHER_SECONDS
         + measured.warm_up_seconds
         + facts.pairs * measured.pair_seconds
         + test_seconds
-        + translated_lines * line_seconds
+        + comparison.seconds
         + calibration_seconds(facts.valid, training_seconds_per_pair, budget)
-        + (VALIDATION_COUNT + 1) * LOSS_COST * facts.valid * training_seconds_per_pair
+        + losses * LOSS_COST * facts.valid * training_seconds_per_pair
     )
     affordable_pairs = max(0.0, budget - other_seconds) / training_seconds_per_pair
-    replayed_pairs = choose_replay(facts.pairs, given.old_training.pairs, affordable_pairs)
+    replayed_pairs = _choose_replay(facts.pairs, given.old_training.pairs, affordable_pairs)
     pairs = facts.pairs + replayed_pairs
     wanted_epochs = min(float(max_epochs), affordable_pairs / pairs)
     epoch_tokens = pairs * measured.padded_tokens
     max_length = min(MAX_SUBWORDS, max(256, measured.long_tokens))
-    max_tokens = max(2 * max_length, choose_batch_tokens(epoch_tokens))
+    batch_tokens = power_of_two(
+        epoch_tokens / BATCHES_PER_EPOCH, MIN_BATCH_TOKENS, MAX_BATCH_TOKENS
+    )
+    max_tokens = max(2 * max_length, batch_tokens)
     steps = max(MIN_ADAPTATION_STEPS, round(wanted_epochs * epoch_tokens / max_tokens))
     epochs = steps * max_tokens / epoch_tokens
     training_seconds = epochs * pairs * training_seconds_per_pair
     return AdaptationPlan(
-        peak=peak * math.sqrt(PEAK_WIDTH / given.opened.config.model.d_model),
+        peak=_choose_peak(given, fit),
         steps=steps,
         epochs=epochs,
         replayed_pairs=replayed_pairs,
         max_tokens=max_tokens,
         max_length=max_length,
-        compared_lines=lines_per_text,
+        compared_lines=comparison.lines_per_text,
         training_seconds=training_seconds,
         seconds=other_seconds + training_seconds,
     )
 
 
-def choose_replay(new_pairs: int, old_pairs: int, affordable_pairs: float) -> float:
+def _choose_peak(given: GivenModel, fit: Fit) -> float:
+    """Return the highest learning rate for the width of the given model."""
+    if not fit.is_better_than_chance:
+        peak = PEAK_OF_CHILD
+    elif given.old_training.pairs:
+        peak = PEAK_WITH_REPLAY
+    else:
+        peak = PEAK_ALONE
+    return peak * math.sqrt(PEAK_WIDTH / given.opened.config.model.d_model)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The greedy translations of a run: in validations, and to compare weights at the end."""
+
+    lines_per_text: int
+    """Most lines of the new text, and most lines of the old text, that are translated each time."""
+    seconds: float
+    """Time of all these translations together."""
+
+
+def _plan_comparison(
+    facts: CorpusFacts, old_lines: int, training_seconds_per_pair: float, budget: float
+) -> Comparison:
+    """Choose how many lines are translated, to take at most COMPARISON_SHARE of the time.
+
+    `old_lines`: number of lines of the old text. `budget`: time of the run, in seconds.
+    """
+    # The end of a run translates both texts with the given model and with each of the weights that
+    # it tries. Validations translate only new text, but are planned as if they translated both.
+    times = 1 + MAX_TRIALS + VALIDATION_COUNT
+    line_seconds = times * GREEDY_COST * training_seconds_per_pair
+    texts = 2 if old_lines else 1
+    affordable_lines = int(COMPARISON_SHARE * budget / (texts * line_seconds))
+    lines_per_text = min(MAX_COMPARED, max(MIN_COMPARED, affordable_lines))
+    lines = min(facts.valid, lines_per_text) + min(old_lines, lines_per_text)
+    return Comparison(lines_per_text, seconds=lines * line_seconds)
+
+
+def _choose_replay(new_pairs: int, old_pairs: int, affordable_pairs: float) -> float:
     """Return how many old pairs each epoch replays.
 
-    As many as there is time for in FULL_EPOCHS epochs, but MIN_REPLAY to MAX_REPLAY for each new
-    pair, and no more than there are.
+    The time is divided among FULL_EPOCHS epochs. What the new pairs leave of the time of an epoch
+    is for old pairs: at least MIN_REPLAY and at most MAX_REPLAY for each new pair.
 
-    `old_pairs`: those that there are; `affordable_pairs`: new and old pairs in all epochs.
+    `old_pairs`: size of the old training text, which is never exceeded. `affordable_pairs`: pairs,
+    new and old, that there is time for in all epochs together.
     """
-    spare = affordable_pairs / FULL_EPOCHS - new_pairs
-    wanted = min(MAX_REPLAY * new_pairs, max(MIN_REPLAY * new_pairs, spare))
+    pairs_per_epoch = affordable_pairs / FULL_EPOCHS
+    affordable_old_pairs = pairs_per_epoch - new_pairs
+    wanted = min(MAX_REPLAY * new_pairs, max(MIN_REPLAY * new_pairs, affordable_old_pairs))
     return min(float(old_pairs), wanted)
-
-
-def choose_batch_tokens(epoch_tokens: float) -> int:
-    """Return the tokens of a batch: a part of an epoch, rounded down to a power of two."""
-    wanted = min(MAX_BATCH_TOKENS, max(MIN_BATCH_TOKENS, epoch_tokens / BATCHES_PER_EPOCH))
-    return 1 << int(math.log2(wanted))

@@ -10,7 +10,7 @@ from mtkit.corpus.read import Pair
 from mtkit.init.config_text import Sections, choose_settings
 from mtkit.init.expectation import describe_expectation, describe_level
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.presets import NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
+from mtkit.init.presets import MAX_OVERRUN, NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
 from mtkit.init.survey import WrittenCorpus, balance
 from mtkit.init.trial import run_trial
 from mtkit.machine import count_cores
@@ -25,7 +25,7 @@ class NewModel:
     plan: Plan
 
     old_text: Sequence[Pair] = ()
-    """There is none, because a new model can forget nothing."""
+    """Text to keep: empty, because a new model can forget nothing."""
     replayed: Sequence[dict[str, Any]] = ()
 
     def __str__(self) -> str:
@@ -44,15 +44,16 @@ class NewModel:
         training = plan.training_seconds / 60
         length = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
         yield f"forecast: {total:.1f} minutes, {training:.1f} to train {length}"
-        if total > 1.15 * minutes:
+        if total > MAX_OVERRUN * minutes:
             yield f"the time is too short: the shortest run takes {total:.1f} minutes"
         if len(written) == 1:
             yield from describe_expectation(facts, plan, minutes)
             return
-        weights = balance([each.facts.pairs for each in written])
-        for each, weight in zip(written, weights, strict=True):
-            expected = describe_level(each.facts, replace(plan, epochs=weight * plan.epochs))
-            yield f"expect of {each.tag}, without what it learns from the others: {expected}"
+        weights = balance([corpus.facts.pairs for corpus in written])
+        for corpus, weight in zip(written, weights, strict=True):
+            plan_of_corpus = replace(plan, epochs=weight * plan.epochs)
+            expected = describe_level(corpus.facts, plan_of_corpus)
+            yield f"expect of {corpus.tag}, without what it learns from the others: {expected}"
 
 
 def propose_new_model(
@@ -70,23 +71,34 @@ def find_plan(
 
     Return the facts with the largest vocabulary for the text, if a trial has found it.
     """
+    guess = choose_plan(facts, _guess_speed(), minutes)
+    facts, trial = _try(facts, guess, sample)
+    plan = choose_plan(facts, trial, minutes)
+    if (plan.preset, plan.max_tokens) == (guess.preset, guess.max_tokens):
+        return facts, plan
+    facts, trial = _try(facts, plan, sample)
+    # The second trial decides everything except the preset, so that there is no third.
+    return facts, choose_plan(facts, trial, minutes, preset=plan.preset)
+
+
+def _guess_speed() -> Trial:
+    """Return a rough speed of this machine, from which the first trial is planned.
+
+    The numbers were chosen by hand; the trials replace them by measured ones.
+    """
     if pick_device("auto").type == "cuda":
         # On a GPU, a small model is no faster than a large one, so its speed would mislead.
-        trial = Trial(PRESETS[3], 32_000, tokens_per_second=1e5, is_gpu=True)
-    else:
-        trial = Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * count_cores())
-    plan = choose_plan(facts, trial, minutes)
-    for is_last in (False, True):
-        say(
-            f"init: measuring the speed of {plan.preset} with {plan.vocabulary:,} subwords, in "
-            f"batches of {plan.max_tokens:,} tokens"
-        )
-        tried = plan
-        trial = run_trial(facts, tried, sample)
-        if trial.vocabulary < tried.vocabulary:
-            facts = replace(facts, max_vocabulary=trial.vocabulary)
-        # The second trial decides everything except the preset, so that there is no third.
-        plan = choose_plan(facts, trial, minutes, preset=tried.preset if is_last else None)
-        if (plan.preset, plan.max_tokens) == (tried.preset, tried.max_tokens):
-            break
-    return facts, plan
+        return Trial(PRESETS[3], 32_000, tokens_per_second=1e5, is_gpu=True)
+    return Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * count_cores())
+
+
+def _try(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> tuple[CorpusFacts, Trial]:
+    """Measure the speed of a plan; return the facts with the largest vocabulary, if it is found."""
+    say(
+        f"init: measuring the speed of {plan.preset} with {plan.vocabulary:,} subwords, in "
+        f"batches of {plan.max_tokens:,} tokens"
+    )
+    trial = run_trial(facts, plan, sample)
+    if trial.vocabulary < plan.vocabulary:
+        facts = replace(facts, max_vocabulary=trial.vocabulary)
+    return facts, trial

@@ -37,13 +37,13 @@ FIT_BATCH = 20
 FIT_SUBWORDS = 128
 """Longest side of a pair for this measurement; a longer one is cut."""
 MAX_EXCESS = 1.0
-"""Largest loss above the entropy of subword frequencies of a model that writes this language.
+"""Largest loss above the unigram entropy, in nats per subword, of a model that knows the language.
 
-In their own language, six models and texts of other kinds exceeded them by at most 0.2; in another
-one by 1.5 to 5.5.
+Six models were measured on other kinds of text than their training text. In the language that a
+model writes, the loss was at most 0.2 above the entropy; in another language, 1.5 to 5.5.
 """
 MIN_GAIN = 0.1
-"""Smallest loss, in nats per subword, that the right source saves a model that understands it."""
+"""A model understands the sources if wrong sources raise its loss by at least this much (nats)."""
 MIN_OLD_LINES = 50
 """Fewest lines of old text on which the given model is measured."""
 MAX_OLD_LINES = 1000
@@ -61,7 +61,7 @@ class Fit:
     mismatched_loss: float
     """The loss with the sources of other pairs, which say nothing about the targets."""
     entropy: float
-    """The entropy of the subword frequencies in these targets: what chance alone reaches."""
+    """The unigram entropy of these targets: the loss of a model that knows only frequencies."""
 
     def __str__(self) -> str:
         return (
@@ -90,6 +90,7 @@ class OldTraining:
         share = min(1.0, count / max(1, self.pairs))
         settings = []
         for corpus in self.corpora:
+            # Two digits are enough for an estimate, and are easy to read in the config.
             weight = float(f"{share * corpus.weight:.2g}")
             settings.append(corpus.model_dump(exclude_defaults=True) | {"weight": weight})
         return settings
@@ -196,17 +197,17 @@ def measure_fit(model: EncoderDecoder, tokenizer: Tokenizer, pairs: Sequence[Pai
     for pair, ids in zip(pairs, sources, strict=True):
         if pair.target_tag is not None:
             ids.insert(0, tokenizer.tags[pair.target_tag])
-    # Sorting puts pairs of one tag and similar length side by side, so that each target gets the
-    # source of a similar pair.
+    # For the mismatched loss, each target gets the source of its neighbour. Sorting puts pairs of
+    # one tag and similar length side by side, so that only the content of the source is wrong.
     order = sorted(
         range(len(pairs)), key=lambda row: (pairs[row].target_tag or "", len(targets[row]))
     )
     sources = [sources[row] for row in order]
     targets = [targets[row] for row in order]
-    shifted = sources[1:] + sources[:1]
+    mismatched = sources[1:] + sources[:1]
     return Fit(
         loss=_mean_loss(model, sources, targets),
-        mismatched_loss=_mean_loss(model, shifted, targets),
+        mismatched_loss=_mean_loss(model, mismatched, targets),
         entropy=_entropy(targets),
     )
 
@@ -242,9 +243,8 @@ def _concatenate(sentences: Sequence[list[int]]) -> Side:
 
 def check_letters(given: GivenModel, sample: Sequence[Pair]) -> None:
     """Warn if the vocabulary of the given model cannot spell many letters of the new text."""
-    for side, letters in zip(
-        ("source", "target"), find_unknown_letters(given.opened.tokenizer, sample), strict=True
-    ):
+    source, target = find_unknown_letters(given.opened.tokenizer, sample)
+    for side, letters in (("source", source), ("target", target)):
         if letters.share > MAX_UNKNOWN_LETTERS:
             warn(
                 f"--from: {given.place}, {side}: {letters}, so each becomes several bytes; "

@@ -26,11 +26,14 @@ MAX_HELD_OUT: dict[str, int] = {"valid": 1000, "test": 2500}
 def held_out_share(pairs: int, part: str) -> float:
     """Return the share that is held out for a part, in a corpus of `pairs` distinct pairs.
 
-    The largest of: 2 %; the share of 250 pairs, at most 5 %; the share of 12 pairs, at most 12 %.
-    It never exceeds MAX_HELD_OUT pairs, and never grows with the number of pairs.
+    The largest of: 2%; the share of 250 pairs, at most 5%; the share of 12 pairs, at most 12%.
+    It never exceeds MAX_HELD_OUT pairs, and never grows with the number of pairs. The numbers were
+    chosen by hand: with 12 pairs expected, chance seldom holds out too few of a small corpus.
     """
-    small = max(min(250 / pairs, 0.05), min(12 / pairs, 0.12))
-    return min(MAX_HELD_OUT[part] / pairs, max(0.02, small))
+    share_of_medium_corpus = min(250 / pairs, 0.05)
+    share_of_small_corpus = min(12 / pairs, 0.12)
+    share = max(0.02, share_of_medium_corpus, share_of_small_corpus)
+    return min(MAX_HELD_OUT[part] / pairs, share)
 
 
 def key_of(text: str) -> int:
@@ -71,13 +74,15 @@ class Partition:
     def divide(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, Pair]]:
         """Yield pairs with their part: first the training pairs in order, then the held-out pairs.
 
-        Each source is held out once, with its first suitable target. Blank pairs are left out.
+        Each source is held out once, with its first suitable target. Pairs that are blank, or whose
+        source is in `held_out`, are left out.
         Memory: 8 bytes per training pair.
         """
         candidates: dict[int, dict[int, Pair]] = {}
         """For each source that is held out, its pairs, by the key of the target."""
         trained_targets = array("Q")
         for pair in pairs:
+            # Normalising takes time, so it is skipped without such sources.
             is_in_other_set = bool(self.held_out) and normalised(pair.source) in self.held_out
             if pair.blank or is_in_other_set:
                 continue

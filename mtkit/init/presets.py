@@ -71,6 +71,8 @@ VALIDATION_SHARE = 0.05
 TRAINING_SHARE = 2 / 3
 """Least share of the time for training, unless loading and preparation take more than the rest."""
 MIN_VALIDATION_SENTENCES, MAX_VALIDATION_SENTENCES = 20, 1000
+MAX_OVERRUN = 1.15
+"""A forecast that exceeds the time by this factor is reported."""
 PUBLISHED_STEP_TOKENS = 25_000
 """Tokens per step of Vaswani et al. 2017."""
 
@@ -91,7 +93,7 @@ class Trial:
     padded_tokens: float = 20.0
     """Mean number of target tokens of a pair, and of tokens of a batch per pair."""
     long_tokens: int = 64
-    """99 % of the pairs have at most this many tokens."""
+    """99% of the pairs have at most this many tokens."""
     is_gpu: bool = False
 
     @property
@@ -277,6 +279,10 @@ def choose_batch(trial: Trial, tokens: float, epoch_tokens: float) -> tuple[int,
             return PUBLISHED_STEP_TOKENS, 1
         max_tokens = 4096
         return max_tokens, PUBLISHED_STEP_TOKENS // max_tokens
-    largest = min(4096, max(1024, min(tokens / 1000, epoch_tokens / 40)))
-    power_of_two = 1 << int(math.log2(largest))
-    return power_of_two, 1
+    wanted = min(tokens / 1000, epoch_tokens / 40)
+    return power_of_two(wanted, least=1024, most=4096), 1
+
+
+def power_of_two(tokens: float, least: int, most: int) -> int:
+    """Return a number of tokens from `least` to `most`, rounded down to a power of two."""
+    return 1 << int(math.log2(min(most, max(least, tokens))))

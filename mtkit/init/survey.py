@@ -111,23 +111,25 @@ def survey(
 
 
 def _separate(corpora: Sequence[Corpus], partitions: Sequence[Partition]) -> list[Partition]:
-    """Keep the sources that any corpus holds out out of the training pairs of all others.
+    """Return the partitions, each of which leaves out the sources that another corpus holds out.
 
-    Corpora of several languages often have the same sources.
+    Corpora of several languages often have the same sources. Without this step, a test source of
+    one language would be a training source of another.
     """
     if len(corpora) == 1:
         return list(partitions)
-    held_out: list[set[str]] = []
+    held_out_by_corpus: list[set[str]] = []
     for corpus, partition in zip(corpora, partitions, strict=True):
-        sources = (pair.source for pair in read_pairs(corpus))
-        held_out.append(
-            {normalised(source) for source in sources if partition.holds_out(key_of(source))}
-        )
-    held_out_anywhere = frozenset[str]().union(*held_out)
+        held_out_sources: set[str] = set()
+        for pair in read_pairs(corpus):
+            if partition.holds_out(key_of(pair.source)):
+                held_out_sources.add(normalised(pair.source))
+        held_out_by_corpus.append(held_out_sources)
+    held_out_anywhere = frozenset[str]().union(*held_out_by_corpus)
     separated: list[Partition] = []
-    for partition, own_sources in zip(partitions, held_out, strict=True):
-        # The partition itself leaves out the sources that it holds out.
-        held_out_elsewhere = held_out_anywhere - own_sources
+    for partition, held_out_here in zip(partitions, held_out_by_corpus, strict=True):
+        # `Partition.held_out` drops pairs. What a corpus holds out itself must stay in its sets.
+        held_out_elsewhere = held_out_anywhere - held_out_here
         separated.append(replace(partition, held_out=partition.held_out | held_out_elsewhere))
     return separated
 
@@ -135,24 +137,35 @@ def _separate(corpora: Sequence[Corpus], partitions: Sequence[Partition]) -> lis
 def common_rules(reports: Sequence[CorpusReport]) -> list[DropRule]:
     """Return the rules that are recommended for some corpus, and harm none.
 
-    `batching.drop` applies to all corpora, so a rule is left out if some corpus breaks it but does
-    not recommend it, and so is `language` if the language of one corpus cannot be identified.
+    `batching.drop` applies to all corpora. So a rule is left out if a corpus breaks it and does not
+    recommend it. `language` is also left out if a language of such a corpus cannot be identified.
     """
     return [rule for rule in DROP_RULES if _is_recommended(rule, reports)]
 
 
 def _is_recommended(rule: DropRule, reports: Sequence[CorpusReport]) -> bool:
-    is_wanted = any(rule in report.drop for report in reports)
-    is_harmful = False
-    for report in reports:
-        finding = report.rules.get(rule)
-        is_broken = finding is not None and finding.count > 0
-        cannot_identify = rule == "language" and not all(
-            code is None or is_supported(code) for code in languages_of(report)
-        )
-        if rule not in report.drop and (is_broken or cannot_identify):
-            is_harmful = True
-    return is_wanted and not is_harmful
+    """Return whether a corpus recommends the rule, and it harms no other corpus."""
+    is_recommended = any(rule in report.drop for report in reports)
+    is_harmful = any(_harms(rule, report) for report in reports)
+    return is_recommended and not is_harmful
+
+
+def _harms(rule: DropRule, report: CorpusReport) -> bool:
+    """Return whether the rule would drop good pairs of a corpus that does not recommend it."""
+    if rule in report.drop:
+        return False
+    finding = report.rules.get(rule)
+    is_broken = finding is not None and finding.count > 0
+    if is_broken:
+        return True
+    # The rule would take every line in such a language for another language.
+    return rule == "language" and _has_unsupported_language(report)
+
+
+def _has_unsupported_language(report: CorpusReport) -> bool:
+    """Return whether a known language of the corpus cannot be identified."""
+    known_codes = [code for code in languages_of(report) if code is not None]
+    return not all(map(is_supported, known_codes))
 
 
 def join_facts(surveyed: Sequence[SurveyedCorpus]) -> tuple[CorpusFacts, Sequence[Pair]]:
@@ -195,7 +208,7 @@ def join_facts(surveyed: Sequence[SurveyedCorpus]) -> tuple[CorpusFacts, Sequenc
 
 
 def with_counted_pairs(facts: CorpusFacts, written: Sequence[WrittenCorpus]) -> CorpusFacts:
-    """Return the facts of all corpora together with the counts of their files, not of samples."""
+    """Return the joint facts with pairs that were counted in the files, not estimated."""
     broken = Counter[str]()
     for corpus in written:
         broken.update(corpus.facts.broken_rules)
@@ -211,14 +224,13 @@ def _common(values: Iterable[str | None]) -> str | None:
 
 def _join_samples(surveyed: Sequence[SurveyedCorpus]) -> list[Pair]:
     """Join the samples in the proportions of training, as far as there are enough pairs."""
-    sizes = [each.facts.pairs for each in surveyed]
-    shares = [
-        weight * size / sum(sizes) for weight, size in zip(balance(sizes), sizes, strict=True)
-    ]
-    total = sum(len(each.sample) for each in surveyed)
+    sizes = [corpus.facts.pairs for corpus in surveyed]
+    sampled_pairs = sum(len(corpus.sample) for corpus in surveyed)
     joined: list[Pair] = []
-    for each, share in zip(surveyed, shares, strict=True):
-        joined += each.sample[: math.ceil(share * total)]
+    for corpus, size, weight in zip(surveyed, sizes, balance(sizes), strict=True):
+        share_of_epoch = weight * size / sum(sizes)
+        # A sample that is too small gives all its pairs.
+        joined += corpus.sample[: math.ceil(share_of_epoch * sampled_pairs)]
     return joined
 
 
@@ -230,6 +242,6 @@ def balance(pairs: Sequence[int], temperature: float = TEMPERATURE) -> list[floa
     """
     sizes = [max(1, size) for size in pairs]
     total = sum(sizes)
-    # Ratios of at most 1, whose powers are numbers for any temperature.
+    # Dividing by the largest size keeps the powers at most 1, so that none overflows.
     powers = [(size / max(sizes)) ** (1 / temperature) for size in sizes]
     return [total * power / (sum(powers) * size) for size, power in zip(sizes, powers, strict=True)]

@@ -60,7 +60,7 @@ class Measurement:
     padded_tokens: float
     """Mean number of tokens of a batch per pair."""
     long_tokens: int
-    """99 % of the pairs have at most this many tokens on their longer side."""
+    """99% of the pairs have at most this many tokens on their longer side."""
 
 
 def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
@@ -71,13 +71,14 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
     Raises:
         UserError: no tokenizer can be trained on the sample.
     """
-    # The sample keeps pairs that the plan will leave out.
-    roomy = replace(plan, max_length=MAX_SUBWORDS, max_tokens=2 * MAX_SUBWORDS)
-    sections = choose_settings(facts, roomy)
+    # The sample has long pairs, too, which the plan will leave out by its own limits.
+    without_limits = replace(plan, max_length=MAX_SUBWORDS, max_tokens=2 * MAX_SUBWORDS)
+    sections = choose_settings(facts, without_limits)
     try:
         measured = measure_training(sections, sample, plan.max_tokens)
     except VocabularyTooLarge as error:
-        # The training text differs a little from the sample; its largest size may be smaller.
+        # Try again with the largest size, less 2%: the training text differs a little from the
+        # sample, so it may allow fewer subwords.
         smaller = replace(plan, vocabulary=error.largest * 98 // 100)
         return run_trial(facts, smaller, sample)
     return Trial(
@@ -128,26 +129,36 @@ def measure_training(sections: Sections, sample: Sequence[Pair], max_tokens: int
 
 
 def _padded_tokens_per_pair(data: Batches, max_tokens: int) -> float:
+    """Return the tokens of an epoch per pair, if each batch counts as `max_tokens` tokens.
+
+    A plan turns epochs into steps by this number.
+    """
     batches = plan_epoch(data.train.lengths, max_tokens=max_tokens, seed=0, epoch=0)
     return max_tokens * len(batches) / len(data.train.lengths)
 
 
 def _measure_speed(inputs: RunInputs, processes: int) -> tuple[float, float]:
-    """Return the target tokens per second of training, and the seconds lost before full speed."""
+    """Return the speed of training in target tokens per second, and the warm-up in seconds.
+
+    Warm-up is the time beyond what the same steps take at full speed. It includes making the model
+    and the first steps, which are not timed.
+    """
     start = time.perf_counter()
     group = FirstOfSeveral(processes)
     steps = list(timed_steps(inputs, inputs.initial_state(), TRIAL_SECONDS, group))
-    speed = median(window_rates(steps))
     total_seconds = time.perf_counter() - start
-    useful_seconds = sum(step.tokens for step in steps) / speed
-    if processes > 1:
-        speed *= PROCESS_SHARE
-    return speed, max(0.0, total_seconds - useful_seconds)
+    full_speed = median(window_rates(steps))
+    seconds_at_full_speed = sum(step.tokens for step in steps) / full_speed
+    warm_up_seconds = max(0.0, total_seconds - seconds_at_full_speed)
+    # Only one process has run. Several slow each other down.
+    speed = full_speed if processes == 1 else PROCESS_SHARE * full_speed
+    return speed, warm_up_seconds
 
 
 def _write_sample(folder: Path, sections: Sections, sample: Sequence[Pair]) -> Config:
     """Return a config with the settings of `sections` and the sample as its corpus."""
-    # Spread over the sample, so that each target tag has pairs to train on.
+    # At most every tenth pair, and spread over the sample, so that each target tag keeps pairs to
+    # train on.
     distance = max(10, math.ceil(len(sample) / MAX_VALIDATION_PAIRS))
     parts: dict[str, list[Pair]] = {"train": [], "valid": []}
     for row, pair in enumerate(sample):

@@ -16,8 +16,8 @@ MAX_TRIALS = 5
 MAX_P_VALUE = 0.05 / MAX_TRIALS
 """Largest p-value of a difference that counts as significant.
 
-The best of the weights that are tried is tested (Bonferroni), so that chance alone finds a gain in
-at most 5 % of the runs.
+Only the best of the weights that are tried is tested. With this limit, chance alone finds a gain in
+at most 5% of the runs (Bonferroni correction).
 """
 
 
@@ -38,16 +38,17 @@ class BeforeAndAfter:
         references: Sequence[str],
         language: str | None,
     ) -> BeforeAndAfter:
-        """Score the translations of both models, and test the difference if there are enough lines.
+        """Score the translations of both models, and test the difference.
 
-        `language`: language of the target, if known.
+        With too few or too many lines for a test, the p-value is None. `language`: language of the
+        target, if known.
         """
-        has_enough_lines = resampling_obstacle(len(references)) is None
+        can_be_tested = resampling_obstacle(len(references)) is None
         scores = compute_scores(
             {"given": given, "adapted": adapted},
             [references],
             Writing.of(language, references),
-            test=has_enough_lines,
+            test=can_be_tested,
             keys=["chrf"],
         )
         return cls(len(references), scores["given"]["chrf"], scores["adapted"]["chrf"])
@@ -135,9 +136,12 @@ def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> 
     `test`: the scores on the test set; None if there is none.
     """
     rows = [["chrF2", "lines", "given", "adapted", "difference", "people agree"]]
-    texts = {"new text: test set": test, "new text: validation set": adaptation.new}
-    texts["old text: data.keep"] = adaptation.old
-    for label, scores in texts.items():
+    scores_by_text = {
+        "new text: test set": test,
+        "new text: validation set": adaptation.new,
+        "old text: data.keep": adaptation.old,
+    }
+    for label, scores in scores_by_text.items():
         if scores is not None:
             agreement = scores.adapted.agreement
             rows.append(
@@ -181,6 +185,7 @@ def _explain_refusal(adaptation: Adaptation) -> str:
 
 def _describe_gain(new: BeforeAndAfter) -> str:
     p_value = new.adapted.p_value
-    assert p_value is not None  # `_explain_refusal` has said why there is none
+    # Without a p-value, no weights are changed, and `_explain_refusal` says so before.
+    assert p_value is not None
     chance = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
     return f"{new.difference:+.2f} chrF on the validation set ({chance})"

@@ -19,6 +19,7 @@ SAMPLES = 1_000
 TRIALS = 10_000
 """Number of trials of approximate randomisation, as for BLEU (Riezler and Maxwell 2005)."""
 SEED = 12_345
+"""As in sacreBLEU."""
 LINE_SCORES = "scores"
 """The key of these scores among the metrics."""
 SIGNATURE = f"mean|bs:{SAMPLES}|ar:{TRIALS}|seed:{SEED}"
@@ -107,7 +108,7 @@ def score_by_lines(systems: Sequence[Sequence[float]], *, test: bool = False) ->
 
 
 def _intervals(scores: _Numbers) -> list[tuple[float, float]]:
-    """Return the 95 % interval of the mean of each system, from the same bootstrap samples."""
+    """Return the 95% interval of the mean of each system, from the same bootstrap samples."""
     lines = scores.shape[1]
     generator = np.random.default_rng(SEED)
     means = np.empty((SAMPLES, len(scores)))
@@ -119,14 +120,20 @@ def _intervals(scores: _Numbers) -> list[tuple[float, float]]:
 
 
 def _p_value(differences: _Numbers) -> float:
-    """Return how often chance alone gives so large a mean difference: two systems swap lines."""
+    """Return the two-sided p-value of approximate randomisation; `differences`: (lines,).
+
+    Each trial swaps the scores of the two systems on random lines, which negates the differences.
+    The p-value is the share of trials with at least the observed difference.
+    """
     generator = np.random.default_rng(SEED)
     observed = abs(differences.sum())
     # Sums of equal numbers in another order may differ by rounding.
     tolerance = 1e-9 * np.abs(differences).sum()
-    as_large = 0
+    extreme_trials = 0
     for _ in range(TRIALS):
         is_swapped = generator.random(len(differences)) < 0.5
         total = np.where(is_swapped, -differences, differences).sum()
-        as_large += abs(total) >= observed - tolerance
-    return (as_large + 1) / (TRIALS + 1)
+        if abs(total) >= observed - tolerance:
+            extreme_trials += 1
+    # The observed scores count as a trial, so that p is never 0.
+    return (extreme_trials + 1) / (TRIALS + 1)

@@ -74,7 +74,7 @@ def extend_tokenizer(
         pieces = learn_pieces(model, [*sources, *targets], count, split_digits=split_digits)
         return Tokenizer({path: add_pieces(model, pieces)})
     (source_path, source_model), (target_path, target_model) = models.items()
-    # MarianMT has two models with one list of ids.
+    # The two models of MarianMT have one list of ids, so both get all new pieces.
     shares_ids = tokenizer.vocabularies[0] == tokenizer.vocabularies[1]
     source_count = count // 2 if shares_ids else count
     source = learn_pieces(source_model, sources, source_count, split_digits=split_digits)
@@ -105,27 +105,30 @@ def learn_pieces(
             "tokenizer.new_pieces: the given tokenizer has whole words as pieces; set "
             "tokenizer.new_pieces to 0"
         )
-    characters = _find_unknown_characters(model, lines, count)
     lowest = min((piece.score for piece in proto.pieces), default=0.0)
     is_bpe = trainer_spec.model_type == trainer_spec.BPE
+    characters = _find_unknown_characters(model, lines, count)
     added: list[NewPiece] = []
-    # BPE merges by descending score, so each later piece needs a lower one.
     for number, character in enumerate(characters, 1):
-        added.append(NewPiece(character, lowest - number if is_bpe else lowest))
+        # BPE merges by descending score, so each later piece needs a lower one.
+        score = lowest - number if is_bpe else lowest
+        added.append(NewPiece(character, score))
     if trainer_spec.model_type == trainer_spec.CHAR:
         return added
     splitter = _Splitter(add_pieces(model, added))
     merges = _Merges(splitter, split_digits=split_digits)
     merges.learn(splitter.count_words(lines), count - len(added))
+    scores = dict(splitter.scores)
     for number, (text, parts) in enumerate(merges.learned, 1):
         if is_bpe:
+            # Only the order counts. `added` grows, too, so each score is lower by 2.
             score = lowest - len(added) - number
         else:
-            # The margin falls with each piece, because the split with the larger sum of scores
-            # wins: where new pieces overlap, the one that was learned first is preferred.
+            # The split with the largest sum of scores wins. Where two new pieces overlap, the piece
+            # that was learned first should win, so the margin falls from piece to piece.
             margin = MERGE_MARGIN * (1 - number / (2 * count))
-            score = sum(splitter.scores[part] for part in parts) + margin
-        splitter.scores[text] = score
+            score = sum(scores[part] for part in parts) + margin
+        scores[text] = score  # a later piece may have this one as a part
         added.append(NewPiece(text, score, parts))
     return _keep_used(model, added, lines)
 
@@ -170,7 +173,10 @@ def spell_pieces(model: bytes, pieces: Iterable[str]) -> list[list[int]]:
 
 
 def _find_unknown_characters(model: bytes, lines: Iterable[str], count: int) -> list[str]:
-    """Return the most frequent characters of normalised lines that a model cannot spell."""
+    """Return up to `count` characters of the lines that a model cannot spell, most frequent first.
+
+    Lines are normalised as the model does. Rare characters (MIN_OCCURRENCES) are left out.
+    """
     processor = SentencePieceProcessor(model_proto=model)
     characters: Counter[str] = Counter()
     for line in lines:
@@ -211,12 +217,13 @@ class _Splitter:
         words: Counter[Word] = Counter()
         for ids in self.encode(lines):
             word: list[int] = []
-            for i in ids:
-                if not self.is_normal[i] or self.pieces[i].startswith(SPACE):
-                    words[tuple(word)] += 1
+            for piece_id in ids:
+                is_text = self.is_normal[piece_id]
+                if not is_text or self.pieces[piece_id].startswith(SPACE):
+                    words[tuple(word)] += 1  # it may be empty, and is then left out below
                     word = []
-                if self.is_normal[i]:
-                    word.append(i)
+                if is_text:
+                    word.append(piece_id)
             words[tuple(word)] += 1
         return Counter({word: count for word, count in words.items() if len(word) > 1})
 
@@ -254,25 +261,31 @@ class _Merges:
                 self._merge(pair, left, right)
 
     def _merge(self, pair: IdPair, left: str, right: str) -> None:
+        """Learn the piece of a pair: merge the pair in all words, and update counts and queue."""
         new_id = len(self._pieces)
-        self._pieces.append(left + right)
-        self._known.add(left + right)
-        self.learned.append((left + right, (left, right)))
-        changed: set[IdPair] = set()
+        new_piece = left + right
+        self._pieces.append(new_piece)
+        self._known.add(new_piece)
+        self.learned.append((new_piece, (left, right)))
+        changed_pairs: set[IdPair] = set()
         for number in self._places.pop(pair):
             word = self._words[number]
             merged = _merge_pair(word, pair, new_id)
-            if len(merged) == len(word):  # earlier merges have taken the pair from this word
+            if len(merged) == len(word):  # an earlier merge has taken the pair from this word
                 continue
-            # Subtract all pairs of the old word, then add those of the merged word.
-            changed |= self._count_pairs(number, -self._counts[number])
+            occurrences = self._counts[number]
+            # Subtract the pairs of the old word, then add those of the merged word.
+            changed_pairs |= self._count_pairs(number, -occurrences)
             self._words[number] = merged
-            changed |= self._count_pairs(number, self._counts[number])
+            changed_pairs |= self._count_pairs(number, occurrences)
         # Entries with old counts stay in the queue; `learn` skips them.
-        self._enqueue(changed)
+        self._enqueue(changed_pairs)
 
     def _count_pairs(self, number: int, occurrences: int) -> set[IdPair]:
-        """Add to the counts of the pairs of a word, and return these pairs."""
+        """Add `occurrences` to the count of each pair of word `number`; return the pairs.
+
+        A negative number subtracts. The word stays in `_places`, which `_merge` checks.
+        """
         pairs: set[IdPair] = set()
         for pair in pairwise(self._words[number]):
             self._pair_counts[pair] += occurrences
@@ -282,6 +295,11 @@ class _Merges:
         return pairs
 
     def _enqueue(self, pairs: Iterable[IdPair]) -> None:
+        """Put pairs that are frequent enough into the queue.
+
+        Equally frequent pairs are merged in the order of their texts, so that the result does not
+        depend on ids or on the order of sets.
+        """
         for pair in pairs:
             count = self._pair_counts[pair]
             left, right = (self._pieces[i] for i in pair)
@@ -291,9 +309,12 @@ class _Merges:
     def _can_merge(self, left: str, right: str) -> bool:
         """Return whether SentencePiece could learn such a piece, too."""
         scripts = _scripts_of(left) | _scripts_of(right)
-        has_digits = self._split_digits and "number" in scripts
-        fits = len(left) + len(right) <= self._max_length
-        return fits and len(scripts) < 2 and not has_digits and SPACE not in right
+        if self._split_digits and "number" in scripts:
+            return False
+        is_short_enough = len(left) + len(right) <= self._max_length
+        is_one_script = len(scripts) <= 1
+        is_one_word = SPACE not in right
+        return is_short_enough and is_one_script and is_one_word
 
 
 def _merge_pair(word: list[int], pair: IdPair, new_id: int) -> list[int]:
@@ -317,8 +338,10 @@ def _scripts_of(piece: str) -> frozenset[str]:
     for character in piece:
         if character == SPACE or is_mark(character):
             continue
-        script = "number" if is_number(character) else script_of(character) or "sign"
-        # Japanese words mix both, so SentencePiece takes them for one script.
+        script = script_of(character) or "sign"
+        if is_number(character):
+            script = "number"
+        # SentencePiece, too, takes kana for Han, because Japanese words mix the two.
         scripts.add("HAN" if script == "KANA" else script)
     return frozenset(scripts)
 

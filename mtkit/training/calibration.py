@@ -98,7 +98,7 @@ def collect_facts(inputs: RunInputs) -> TrainingFacts:
         statistics=statistics,
         source_bigrams=SeenBigrams.of(_blocks(inputs.data.train, target=False)),
         target_bigrams=SeenBigrams.of(_blocks(inputs.data.train, target=True)),
-        max_unseen_share=1.0,  # no source is unlike until the share is computed below
+        max_unseen_share=1.0,  # replaced below; so "unlike" is never among the unreliable flags
     )
     valid_sources = inputs.tokenizer.encode_source(inputs.data.valid_source)
     shares = [facts.source_bigrams.unseen_share([ids]) for ids in valid_sources]
@@ -119,7 +119,7 @@ def _blocks(store: Store, *, target: bool) -> Iterator[tuple[NDArray[np.int64], 
 
 
 def _sample_pairs(inputs: RunInputs) -> list[Pair]:
-    """Return training pairs at equal distances, as text."""
+    """Return up to SAMPLED_PAIRS training pairs, at equal distances, decoded to text."""
     store = inputs.data.train
     count = min(SAMPLED_PAIRS, len(store))
     rows = np.arange(count) * len(store) // count
@@ -132,6 +132,7 @@ def _sample_pairs(inputs: RunInputs) -> list[Pair]:
 
 
 def _split(ids: NDArray[np.integer], lengths: NDArray[np.int64]) -> list[list[int]]:
+    """Return the ids of each sentence; `ids`: those of all sentences, end to end."""
     ends = lengths.cumsum()[:-1]
     return [part.tolist() for part in np.split(ids, ends)]
 
@@ -234,9 +235,10 @@ def _translate_part(
 
 
 def fit_confidence(features: _Numbers, chrf: _Numbers) -> tuple[Calibration, _Numbers]:
-    """Fit the curve to some lines; return it with predictions by cross-validation.
+    """Fit the curve to all lines; also return the confidence of each line by cross-validation.
 
-    `features`: (N, 3), as in `Features`. `chrf`: (N,), from 0 to 1.
+    `features`: (N, 3), as in `Features`. `chrf`: (N,), from 0 to 1. The curve for the confidence of
+    a line, (N,), was fitted without the line.
     """
     predicted = np.zeros(len(chrf))
     folds = np.arange(len(chrf)) % FOLDS
@@ -253,34 +255,44 @@ def _fit(features: _Numbers, chrf: _Numbers) -> _Numbers:
     """Return intercept and weights of the curve; no weight is negative."""
     is_used = np.ones(features.shape[1], bool)
     while True:
-        solution = _solve(features[:, is_used], chrf)
+        intercept, *used_weights = _solve(features[:, is_used], chrf)
         weights = np.zeros(features.shape[1])
-        weights[is_used] = solution[1:]
+        weights[is_used] = used_weights
         if (weights >= 0).all():
-            return np.concatenate([solution[:1], weights])
-        # Fit again without the features that would raise confidence.
+            return np.concatenate([[intercept], weights])
+        # Confidence would rise with some features. Fit again without them.
         is_used &= weights >= 0
 
 
 def _solve(features: _Numbers, chrf: _Numbers) -> _Numbers:
-    """Return intercept and weights that minimise the cross-entropy of the logistic curve."""
-    # Standardised features make the penalty the same for all. A feature lowers the logit.
+    """Fit a logistic regression by Newton's method; return intercept and weights, (1 + F,).
+
+    `features`: (N, F). `chrf`: (N,), from 0 to 1: the targets of the cross-entropy. The squares of
+    all coefficients are penalised by RIDGE.
+    """
+    # Standardised, so that the penalty is the same for all features. Negative, because a feature
+    # lowers the logit.
     mean = features.mean(axis=0)
     scale = features.std(axis=0) + MIN_SCALE
-    inputs = np.column_stack([np.ones(len(chrf)), -(features - mean) / scale])
+    inputs = np.column_stack([np.ones(len(chrf)), -(features - mean) / scale])  # (N, 1 + F)
     coefficients = np.zeros(inputs.shape[1])
     ridge = RIDGE * np.eye(len(coefficients))
     for _ in range(NEWTON_STEPS):
-        predicted = 1 / (1 + np.exp(-inputs @ coefficients))
+        predicted = _sigmoid(inputs @ coefficients)
         gradient = inputs.T @ (predicted - chrf) + ridge @ coefficients
-        curvature = (inputs.T * (predicted * (1 - predicted))) @ inputs + ridge
-        coefficients = coefficients - np.linalg.solve(curvature, gradient)
-    # Back to the features as they are.
+        variance = predicted * (1 - predicted)
+        hessian = (inputs.T * variance) @ inputs + ridge
+        coefficients = coefficients - np.linalg.solve(hessian, gradient)
+    # The same curve for features that are not standardised.
     weights = coefficients[1:] / scale
     intercept = coefficients[0] + weights @ mean
     return np.concatenate([[intercept], weights])
 
 
 def _predict(features: _Numbers, coefficients: _Numbers) -> _Numbers:
-    logits = coefficients[0] - features @ coefficients[1:]
+    """Return the confidence of each line, (N,); the formula of `Calibration.confidence`."""
+    return _sigmoid(coefficients[0] - features @ coefficients[1:])
+
+
+def _sigmoid(logits: _Numbers) -> _Numbers:
     return np.asarray(1 / (1 + np.exp(-logits)))

@@ -30,30 +30,29 @@ class Candidate:
 
 def choose_trained(run: TrainingRun, state: TrainState) -> Candidate:
     """Return the best checkpoint, or the mean of the best few if its validation is better."""
-    criterion, count = run.config.training.best_by, run.config.training.average
-    best = list(islice(_validated(run, state), count))
-    if not best:  # all are damaged
-        steps = [state.progress.step]
-        return Candidate("last weights", get_weights(state.model), validate(run, state), steps)
-    single, steps = best[0], [candidate.validation.step for candidate in best]
-    if len(best) == 1:
-        return single
-    mean = {
-        name: torch.stack([candidate.weights[name] for candidate in best]).mean(dim=0)
-        for name in single.weights
+    training = run.config.training
+    checkpoints = list(islice(_validated(run, state), training.average))
+    if not checkpoints:  # all are damaged
+        step = state.progress.step
+        return Candidate("last weights", get_weights(state.model), validate(run, state), [step])
+    best = checkpoints[0]
+    if len(checkpoints) == 1:
+        return best
+    steps = [checkpoint.validation.step for checkpoint in checkpoints]
+    mean_weights = {
+        name: torch.stack([checkpoint.weights[name] for checkpoint in checkpoints]).mean(dim=0)
+        for name in best.weights
     }
-    del best  # frees their memory during validation
-    assign_weights(state.model, mean)
-    # The mean is as old as the newest of its checkpoints.
+    del checkpoints  # frees all weights but the best and the mean
+    assign_weights(state.model, mean_weights)
+    # `validate` records the last step of the run; the newest weights of the mean may be older.
     validation = replace(validate(run, state), step=max(steps))
-    average = Candidate(f"mean of the best {len(steps)} checkpoints", mean, validation, steps)
-    metric = validation.suitable(criterion)  # chrF if the text is too short for BLEU
-    values = [getattr(candidate.validation, metric) for candidate in (average, single)]
-    say(
-        f"valid {metric} of the {average.name} {values[0]:.3f}, of the {single.name} "
-        f"{values[1]:.3f}"
-    )
-    return min(single, average, key=lambda candidate: candidate.validation.key(criterion))
+    mean = Candidate(f"mean of the best {len(steps)} checkpoints", mean_weights, validation, steps)
+    metric = validation.suitable(training.best_by)  # chrF if the text is too short for BLEU
+    mean_value = getattr(mean.validation, metric)
+    best_value = getattr(best.validation, metric)
+    say(f"valid {metric} of the {mean.name} {mean_value:.3f}, of the {best.name} {best_value:.3f}")
+    return min(best, mean, key=lambda candidate: candidate.validation.key(training.best_by))
 
 
 def _validated(run: TrainingRun, state: TrainState) -> Iterator[Candidate]:

@@ -10,7 +10,7 @@ often keep most of both abilities (Wortsman et al. 2022, "Robust fine-tuning of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -51,6 +51,16 @@ class ScoredText:
 
 
 @dataclass(frozen=True)
+class ComparedTexts:
+    """The texts on which weights are compared."""
+
+    new: ScoredText
+    """Lines of the validation set."""
+    old: ScoredText | None
+    """Lines of data.keep; None if it is not set."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The translations of both texts with the weights of one α, and their scores."""
 
@@ -73,46 +83,67 @@ def limit_harm(
     config = run.config
     max_harm = config.training.max_harm
     assert max_harm is not None
-    new = _read_new_text(run)
-    old = _read_old_text(run)
-    # The initial model is the given one, with rows for new subwords. As α = 0, the given model
-    # itself is scored, which may have a smaller vocabulary.
+    texts = ComparedTexts(new=_read_new_text(run), old=_read_old_text(run))
+    # The weights of the given model, with rows for the new subwords of this run.
     initial_weights = get_weights(run.inputs.initial_model())
+    outcomes = _try_all(run, state, initial_weights, trained, texts, max_harm)
+    given = outcomes[0]
+    best = choose_outcome(outcomes, max_harm)
+    adaptation = _compare(given, best, texts, max_harm, config.data.target_language)
+    if run.group.is_main:
+        _say_outcomes(outcomes)
+        say(f"train: {describe_adaptation(adaptation)}")
+    final = given if adaptation.is_refused else best
+    references = texts.new.references
+    candidate = _make_candidate(run, state, initial_weights, trained, final, references)
+    return candidate, adaptation
+
+
+def _try_all(
+    run: TrainingRun,
+    state: TrainState,
+    initial_weights: Mapping[str, Tensor],
+    trained: Candidate,
+    texts: ComparedTexts,
+    max_harm: float,
+) -> list[Outcome]:
+    """Return the outcomes of the given model, of each of SHARES, and of a finer share, if any."""
     with progress("comparing given and trained weights", 1 + MAX_TRIALS, "trials") as bar:
 
         def try_share(share: float) -> Outcome:
             assign_weights(state.model, interpolate(initial_weights, trained.weights, share))
-            outcome = _try_weights(run, state.model, run.inputs.tokenizer, share, new, old)
+            outcome = _try_weights(run, state.model, run.inputs.tokenizer, share, texts)
             bar.advance()
             return outcome
 
-        outcomes = [_try_given_model(run, new, old)]
+        # Not `initial_weights`: the given model may have fewer subwords, and is judged as it is.
+        outcomes = [_try_given_model(run, texts)]
         bar.advance()
         outcomes += [try_share(share) for share in SHARES]
         finer_share = choose_finer_share(outcomes, max_harm)
         if finer_share is not None:
             outcomes.append(try_share(finer_share))
-    best_outcome = choose_outcome(outcomes, max_harm)
-    given_outcome = outcomes[0]
-    language = config.data.target_language
-    harm = None
-    if old is not None:
-        harm = BeforeAndAfter.of(given_outcome.old, best_outcome.old, old.references, language)
-    adaptation = Adaptation(
-        share=best_outcome.share,
-        max_harm=max_harm,
-        new=BeforeAndAfter.of(given_outcome.new, best_outcome.new, new.references, language),
-        old=harm,
-    )
-    # A gain that may be chance is worth no change. The scores stay, to say what was tried.
-    if not adaptation.new.is_significantly_better:
-        adaptation = replace(adaptation, share=0.0)
-    if run.group.is_main:
-        _say_outcomes(outcomes)
-        say(f"train: {describe_adaptation(adaptation)}")
-    chosen = given_outcome if adaptation.is_refused else best_outcome
-    candidate = _make_candidate(run, state, initial_weights, trained, chosen, new.references)
-    return candidate, adaptation
+    return outcomes
+
+
+def _compare(
+    given: Outcome,
+    best: Outcome,
+    texts: ComparedTexts,
+    max_harm: float,
+    language: str | None,
+) -> Adaptation:
+    """Return what the best weights change, and their share: 0 if the gain may be chance.
+
+    With share 0, the scores are still those of the best weights, to say what was tried.
+    `language`: language of the target, if known.
+    """
+    new = BeforeAndAfter.of(given.new, best.new, texts.new.references, language)
+    old = None
+    if texts.old is not None:
+        old = BeforeAndAfter.of(given.old, best.old, texts.old.references, language)
+    share = best.share if new.is_significantly_better else 0.0
+    return Adaptation(share=share, max_harm=max_harm, new=new, old=old)
 
 
 def interpolate(
@@ -123,7 +154,7 @@ def interpolate(
 
 
 def choose_outcome(outcomes: Sequence[Outcome], max_harm: float) -> Outcome:
-    """Return the outcome with the best new text of those whose old text loses at most `max_harm`.
+    """Return the best outcome on new text whose chrF on old text falls by at most `max_harm`.
 
     The first outcome is that of the given weights. Of equally good outcomes, return the first.
     """
@@ -170,13 +201,13 @@ def _read_old_text(run: TrainingRun) -> ScoredText | None:
     )
 
 
-def _try_given_model(run: TrainingRun, new: ScoredText, old: ScoredText | None) -> Outcome:
-    """Translate both texts with the given model as it is: its vocabulary may be smaller."""
+def _try_given_model(run: TrainingRun, texts: ComparedTexts) -> Outcome:
+    """Translate both texts with the given model and its own tokenizer."""
     origin = run.inputs.origin
     assert origin is not None  # the config has training.init_from
     config = read_model_config(origin)
     model = load_model(config, origin.file(WEIGHTS)).to(pick_device(run.config.training.device))
-    return _try_weights(run, model, Tokenizer.load(origin), 0.0, new, old)
+    return _try_weights(run, model, Tokenizer.load(origin), 0.0, texts)
 
 
 def _try_weights(
@@ -184,10 +215,14 @@ def _try_weights(
     model: EncoderDecoder,
     tokenizer: Tokenizer,
     share: float,
-    new: ScoredText,
-    old: ScoredText | None,
+    texts: ComparedTexts,
 ) -> Outcome:
-    """Translate both texts with a model, and score them; references limit lengths, no more."""
+    """Translate both texts with a model, and score the translations against the references.
+
+    The references also limit the lengths of the translations; see `limit_lengths`.
+    """
+    new = texts.new
+    old = texts.old
     new_lines = translate_greedily(run, model, tokenizer, new.lines, new.references)
     old_lines: list[str] = []
     old_chrf = 0.0
@@ -221,24 +256,24 @@ def _make_candidate(
     state: TrainState,
     initial_weights: dict[str, Tensor],
     trained: Candidate,
-    chosen: Outcome,
+    final: Outcome,
     references: Sequence[str],
 ) -> Candidate:
-    """Return the weights of the chosen α as a candidate, with their validation.
+    """Return the weights of the final α as a candidate, with their validation.
 
     The loss of α = 0 is that of the initial weights, which may have rows for new subwords.
     """
-    if chosen.share == 1.0:
+    if final.share == 1.0:  # these weights have been validated already
         return trained
-    weights = interpolate(initial_weights, trained.weights, chosen.share)
+    weights = interpolate(initial_weights, trained.weights, final.share)
     assign_weights(state.model, weights)
     # These weights are as old as the checkpoint that they come from.
     validation = Validation.of(
         trained.validation.step,
         validation_loss(run, state),
-        *score_validation(run.config, chosen.new, references),
+        *score_validation(run.config, final.new, references),
     )
-    if chosen.share == 0.0:
+    if final.share == 0.0:  # no checkpoint is part of these weights
         return Candidate("given weights", weights, validation, steps=[])
-    name = f"{100 * chosen.share:g}% of the way from the given weights to the {trained.name}"
+    name = f"{100 * final.share:g}% of the way from the given weights to the {trained.name}"
     return Candidate(name, weights, validation, trained.steps)

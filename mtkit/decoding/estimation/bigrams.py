@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # few translations need numpy; importing it takes as long as 
     from numpy.typing import NDArray
 
 BITS_PER_BIGRAM = 8
-"""With at least so many bits for each pair, at most 12 % of the unseen pairs are taken for seen."""
+"""With at least so many bits for each pair, at most 12% of the unseen pairs are taken for seen."""
 MIN_BYTES, MAX_BYTES = 1 << 10, 1 << 20
 """Smallest and largest filter; in that of a large corpus most bits are set."""
 MIN_EMPTY_SHARE = 0.01
@@ -52,20 +52,22 @@ class SeenBigrams:
         """Collect the pairs of many sentences: blocks of their joined ids, and their lengths."""
         import numpy as np
 
-        largest = np.zeros(8 * MAX_BYTES, bool)
+        # The number of pairs is not known yet, so first fill a filter of the largest size.
+        is_set = np.zeros(8 * MAX_BYTES, bool)
         shift = np.uint64(_shift_of(MAX_BYTES))
         for ids, lengths in blocks:
-            largest[_hash_all(ids, lengths) >> shift] = True
-        # Linear counting (Whang et al. 1990): n = -m·ln(share of empty bits).
-        empty_share = max(1 - largest.mean(), MIN_EMPTY_SHARE)
-        pairs = -len(largest) * np.log(empty_share)
+            is_set[_hash_all(ids, lengths) >> shift] = True
+        # Linear counting (Whang et al. 1990): n = -m·ln(share of empty bits), for m bits.
+        empty_share = max(1 - is_set.mean(), MIN_EMPTY_SHARE)
+        pairs = -len(is_set) * np.log(empty_share)
+        useful_bytes = min(pairs * BITS_PER_BIGRAM / 8, MAX_BYTES)
         size = MIN_BYTES
-        while size < min(pairs * BITS_PER_BIGRAM / 8, MAX_BYTES):
+        while size < useful_bytes:
             size *= 2
-        # The place of a pair is the beginning of its hash. With a shorter beginning, neighbouring
-        # places become one, which has a pair if any of them has.
-        bits = largest.reshape(8 * size, -1).any(axis=1)
-        return cls(np.packbits(bits, bitorder="little").tobytes())
+        # The place of a pair is given by the first bits of its hash. A smaller filter takes fewer
+        # of them, so neighbouring places become one, which is set if any of them was.
+        smaller = is_set.reshape(8 * size, -1).any(axis=1)
+        return cls(np.packbits(smaller, bitorder="little").tobytes())
 
     def unseen_share(self, sentences: Iterable[Sequence[int]]) -> float:
         """Return the share of pairs in some sentences that training lacks; 0 without sentences.
@@ -77,13 +79,15 @@ class SeenBigrams:
         pairs = 0
         seen = 0
         for ids in sentences:
-            pairs += len(ids) + 1
+            pairs += len(ids) + 1  # with BOS and EOS
             for first, second in pairwise(chain((BOS,), ids, (EOS,))):
-                pair = first << MAX_ID_BITS | second
-                pair_hash = pair * FACTOR & MASK_64
+                # The hash of `_hash_all`, without numpy.
+                pair = (first << MAX_ID_BITS) | second
+                pair_hash = (pair * FACTOR) & MASK_64
                 place = pair_hash >> shift
-                is_seen = bits[place >> 3] >> (place & 7) & 1
-                seen += is_seen
+                byte = bits[place // 8]
+                bit = (byte >> (place % 8)) & 1  # the first bit of a byte is the lowest
+                seen += bit
         unseen_share = (pairs - seen) / max(pairs, 1)
         # Only an unseen pair whose bit is empty is recognised, so the share is that much too small.
         return min(1.0, unseen_share / max(self._empty_share, MIN_EMPTY_SHARE))
@@ -99,16 +103,20 @@ def _hash_all(ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
     """Return the hashes of all pairs in some sentences, whose ids are joined."""
     import numpy as np
 
-    ends = lengths.cumsum()
-    # Each sentence is framed by BOS and EOS, so a subword moves by 1 for the BOS of its own
-    # sentence and by 2 for each earlier sentence.
+    # Lay the sentences end to end, each as BOS x EOS.
     sentences = np.arange(len(lengths))
-    framed = np.full(len(ids) + 2 * len(lengths), EOS, np.uint64)
-    framed[np.arange(len(ids)) + 2 * np.repeat(sentences, lengths) + 1] = ids
-    starts = ends - lengths + 2 * sentences
-    framed[starts] = BOS
-    follows = np.ones(len(framed), bool)
-    follows[starts] = False  # the EOS of a sentence and the BOS of the next are no pair
-    positions = follows.nonzero()[0]
-    pairs = framed[positions - 1] << np.uint64(MAX_ID_BITS) | framed[positions]
-    return pairs * np.uint64(FACTOR)
+    starts = lengths.cumsum() - lengths + 2 * sentences  # (k,): the place of each BOS
+    # A subword moves by 1 for the BOS of its sentence, and by 2 for each earlier sentence.
+    sentence_of_id = np.repeat(sentences, lengths)
+    id_places = np.arange(len(ids)) + 1 + 2 * sentence_of_id
+    symbols = np.full(len(ids) + 2 * len(lengths), EOS, np.uint64)  # the places left over are EOS
+    symbols[starts] = BOS
+    symbols[id_places] = ids
+    # Each symbol except BOS is the second of a pair: EOS and the next BOS are no pair.
+    is_second = np.ones(len(symbols), bool)
+    is_second[starts] = False
+    second_places = is_second.nonzero()[0]
+    first = symbols[second_places - 1]
+    second = symbols[second_places]
+    pairs = (first << np.uint64(MAX_ID_BITS)) | second
+    return pairs * np.uint64(FACTOR)  # the product is taken modulo 2^64

@@ -24,7 +24,7 @@ class Features(NamedTuple):
     """What confidence depends on; the larger, the lower."""
 
     surprise: float
-    """Mean negative log probability of a target subword, in nats."""
+    """-log P of the translation (EOS included) per target subword (EOS excluded), in nats."""
     unseen_share: float
     """Share of the subword pairs in the source that training lacks."""
     length_deviation: float

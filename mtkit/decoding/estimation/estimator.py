@@ -53,13 +53,13 @@ class Estimator:
         features = None if self.facts is None else compute_features(line, self.facts)
         confidence = None
         if self.calibration is not None:
-            # A line lacks features if it was copied, because the vocabulary lacks its script, or
-            # if all its scores overflowed.
+            # Two kinds of line have no features, and cannot be trusted: the vocabulary lacks the
+            # script, so the line was copied; or all scores overflowed.
             confidence = 0.0 if features is None else self.calibration.confidence(features)
         return Estimate(find_flags(line, self.facts), confidence, features, len(line.source))
 
     def save(self, folder: Path) -> None:
-        """Write the estimator into the folder of a model."""
+        """Write the estimator into the folder of a model; write nothing without facts."""
         if self.facts is None:
             return
         calibration = None if self.calibration is None else self.calibration.record()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,7 @@ def estimate_files(
 
 
 def _confidence(line: EstimatedLine) -> float:
+    """Return the confidence of a line; `estimate_files` keeps only lines that have one."""
     return line.estimate.confidence or 0.0
 
 
@@ -153,29 +154,25 @@ def estimate_lines(
     tokenizer = reader.tokenizer
     request = request or Request(reader.settings)
     window = open_window([Line(source) for source in sources], tokenizer, request)
-    pairs: list[tuple[list[int], list[int]]] = []
-    counts: list[int] = []
-    for line, text in zip(window.lines, texts, strict=True):
-        parts = _pair_parts(line.source_parts, _without_copied(text, line.leaves), reader)
-        pairs += parts
-        counts.append(len(parts))
-    scores = _score(reader, pairs)
+    parts_by_line = [
+        _pair_parts(line.source_parts, _without_copied(text, line.leaves), reader)
+        for line, text in zip(window.lines, texts, strict=True)
+    ]
+    # The parts of all lines are scored together, so that batches are full.
+    all_parts = list(chain.from_iterable(parts_by_line))
+    scores = iter(_score(reader, all_parts))
     estimates: list[Estimate] = []
-    first = 0  # the first part of the line
-    for line, text, count in zip(window.lines, texts, counts, strict=True):
-        parts_of_line = slice(first, first + count)
-        first += count
+    for line, text, parts in zip(window.lines, texts, parts_by_line, strict=True):
+        scores_of_line = islice(scores, len(parts))
         translated = TranslatedLine(
             line.text,
             text,
             line.letters,
             lost=lost_spans(line.spans, text),
             missing_terms=find_missing(line.terms, text),
-            source_parts=line.without_hints(
-                [source for source, _ in pairs[parts_of_line]], tokenizer
-            ),
-            target_parts=[target for _, target in pairs[parts_of_line]],
-            log_probability=sum(scores[parts_of_line]),
+            source_parts=line.without_hints([source for source, _ in parts], tokenizer),
+            target_parts=[target for _, target in parts],
+            log_probability=sum(scores_of_line),
         )
         estimates.append(estimator.estimate(translated))
     return estimates
@@ -203,22 +200,28 @@ def _pair_parts(
     """
     if not source_parts:
         return []
-    longest = reader.settings.max_length
     sentences = [text]
     if len(source_parts) > 1:
-        boundaries = [0, *(match.end() for match in SENTENCE_END.finditer(text)), len(text)]
-        candidates = [text[start:end].strip() for start, end in pairwise(boundaries)]
-        sentences = [sentence for sentence in candidates if sentence]
+        sentences = _split_at_ends(text)
     if len(sentences) != len(source_parts):
+        # It is unknown which sentence translates which part.
         sentences = [text]
         source_parts = [list(chain.from_iterable(source_parts))]
     targets = reader.tokenizer.encode_target(sentences)
-    # Joined parts and given translations can be longer than the model can read; the rest of them
-    # does not count.
+    # A joined source, or a translation from elsewhere, can be longer than the model reads. The
+    # subwords after that are ignored.
+    max_length = reader.settings.max_length
     return [
-        (source[:longest], target[:longest])
+        (source[:max_length], target[:max_length])
         for source, target in zip(source_parts, targets, strict=True)
     ]
+
+
+def _split_at_ends(text: str) -> list[str]:
+    """Return the sentences of a text, without blank ones."""
+    ends = [match.end() for match in SENTENCE_END.finditer(text)]
+    pieces = [text[start:end].strip() for start, end in pairwise([0, *ends, len(text)])]
+    return [piece for piece in pieces if piece]
 
 
 def _score(reader: Reader, pairs: Sequence[tuple[list[int], list[int]]]) -> list[float]:
@@ -226,14 +229,14 @@ def _score(reader: Reader, pairs: Sequence[tuple[list[int], list[int]]]) -> list
     tag = reader.settings.tag
     tag_ids = [] if tag is None else [reader.tokenizer.tags[tag]]
     scores = [0.0] * len(pairs)
-    order = sorted(range(len(pairs)), key=lambda row: max(map(len, pairs[row])))
-    while order:
-        # The rows of a batch are as wide as its longest side, which has a tag and EOS besides.
-        longest_side = max(map(len, pairs[order[-1]]))
-        width = longest_side + len(tag_ids) + 1
-        count = max(1, reader.settings.batch_tokens // width)
-        rows = order[-count:]
-        order = order[:-count]
+    longest_sides = [max(len(source), len(target)) for source, target in pairs]
+    remaining_rows = sorted(range(len(pairs)), key=lambda row: longest_sides[row])
+    while remaining_rows:
+        # The longest pairs come first, so the last row tells the width of the whole batch.
+        width = len(tag_ids) + longest_sides[remaining_rows[-1]] + 1  # with tag and EOS
+        batch_size = max(1, reader.settings.batch_tokens // width)
+        rows = remaining_rows[-batch_size:]
+        remaining_rows = remaining_rows[:-batch_size]
         source = _pad([[*tag_ids, *pairs[row][0]] for row in rows]).to(reader.model.device)
         target = _pad([pairs[row][1] for row in rows]).to(reader.model.device)
         batch_scores = log_probabilities(reader.model, source, target).tolist()

@@ -40,7 +40,7 @@ _LOOP_IN_WORD = re.compile(r"([^\W\d_]{1,5}?)\1{3}")
 
 @dataclass(frozen=True)
 class Flag:
-    """Something that may be wrong with a translation."""
+    """Something that may be wrong with a translation; it has either `check` or `compare`."""
 
     name: str
     meaning: str
@@ -107,11 +107,14 @@ def _has_other_number(line: TranslatedLine) -> bool:
     target = _count_numbers(line.text)
     missing = list((source - target).elements())
     added = list((target - source).elements())
-    has_same_digits = "".join(missing) == "".join(added)
-    if has_same_digits and len(missing) != len(added):  # 1,000 became 1 000
+    # 1,000 became 1 000: one number is missing, and two were added, with the same digits.
+    is_divided_otherwise = len(missing) != len(added) and "".join(missing) == "".join(added)
+    if is_divided_otherwise:
         return False
-    if missing and added:
+    has_changed_number = bool(missing and added)
+    if has_changed_number:
         return True
+    # Numbers stand on one side only, or on none: is one of them too large to be a word?
     return not all(map(may_be_in_words, missing + added))
 
 

@@ -16,7 +16,7 @@ from mtkit.report import plural
 LOW_CONFIDENCE = 0.3
 """Lines with less confidence are counted as low."""
 DEVIATIONS = 1.96
-"""Half of a 95 % interval, in standard errors."""
+"""Half of a 95% interval, in standard errors."""
 
 
 @dataclass
@@ -33,7 +33,9 @@ class FileVerdict:
     flags: Counter[str] = field(default_factory=Counter)
     """Number of lines with each flag."""
     _length: float = 0.0
+    """Sum of the lengths, in characters of the source."""
     _squared_length: float = 0.0
+    """Sum of the squared lengths."""
     _confidence: float = 0.0
     """Sum of confidence times length: longer lines count more in the chrF of a file."""
 
@@ -51,10 +53,10 @@ class FileVerdict:
 
     @property
     def chrf(self) -> tuple[float, float, float] | None:
-        """The predicted chrF of the file, and its 95 % interval; None if no line has confidence.
+        """The predicted chrF of the file, and its 95% interval; None if no line has confidence.
 
-        The interval is where the chrF with references would lie. The bootstrap over lines would
-        only say how the prediction varies with other lines, not how wrong it is for these.
+        The interval should hold the chrF that references would give. A bootstrap over lines would
+        say how the prediction varies with other lines, but not how wrong it is for these lines.
         """
         if self.calibration is None or not self._length:
             return None
