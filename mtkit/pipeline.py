@@ -14,6 +14,7 @@ from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.config.yaml import as_config
 from mtkit.corpus.readable import check_all_readable
+from mtkit.corpus.spread import spread
 from mtkit.evaluation import ALL_REFERENCES, ALL_SOURCES, evaluate, name_of_tag_file, open_report
 from mtkit.report import data_lines, say
 from mtkit.scoring.adaptation import (
@@ -177,8 +178,7 @@ def _show_samples(test: Artifact) -> None:
     references = load_lines(test.file(REFERENCE_FILE))
     hypotheses = load_lines(test.file(HYPOTHESES_FILE))
     rows = list(zip(sources, references, hypotheses, strict=True))
-    distance = max(1, len(rows) // MAX_SAMPLES)
-    for source, reference, hypothesis in rows[::distance][:MAX_SAMPLES]:
+    for source, reference, hypothesis in spread(rows, MAX_SAMPLES):
         say("")
         say(f"  source       {source}")
         say(f"  reference    {reference}")

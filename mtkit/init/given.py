@@ -16,6 +16,7 @@ from mtkit.artifacts.runs import config_of, follow_latest
 from mtkit.config.corpora import Corpus, TableCorpus, TextCorpus, listed
 from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.readable import check_readable
+from mtkit.corpus.spread import spread
 from mtkit.corpus.tmx import is_tmx
 from mtkit.errors import UserError, blame_setting
 from mtkit.formats.ctranslate2_export import batches_of
@@ -133,7 +134,7 @@ def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
     return GivenModel(
         opened=opened,
         place=place,
-        old_text=_spread(old_text, MAX_OLD_LINES),
+        old_text=spread(old_text, MAX_OLD_LINES),
         is_old_text_named=keep is not None,
         old_training=_old_training(opened),
     )
@@ -158,7 +159,7 @@ def check_suitability(given: GivenModel, sample: Sequence[Pair], how_to_swap: st
             f"it {cause}; a model of a related language may still help"
         )
     if given.is_old_text_named and len(given.old_text) >= MIN_OLD_LINES:
-        old_pairs = _spread(given.old_text, FIT_PAIRS)
+        old_pairs = spread(given.old_text, FIT_PAIRS)
         old_fit = measure_fit(model, tokenizer, old_pairs)
         if not old_fit.is_better_than_chance:
             cause = _find_cause(model, tokenizer, old_pairs, "swap its files")
@@ -316,9 +317,3 @@ def _kept_before(given: OpenedModel) -> Iterator[Pair]:
             f"--from: the text that {given.name} had to keep cannot be read, so it is not "
             f"checked: {error}"
         )
-
-
-def _spread(pairs: Sequence[Pair], count: int) -> list[Pair]:
-    """Return at most `count` of the pairs, at equal distances."""
-    count = min(count, len(pairs))
-    return [pairs[place * len(pairs) // count] for place in range(count)]

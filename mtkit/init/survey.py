@@ -234,14 +234,14 @@ def _join_samples(surveyed: Sequence[SurveyedCorpus]) -> list[Pair]:
     return joined
 
 
-def balance(pairs: Sequence[int], temperature: float = TEMPERATURE) -> list[float]:
+def balance(pairs: Sequence[int]) -> list[float]:
     """Return the weight of each corpus in an epoch, from its number of pairs.
 
-    A pair of corpus l is drawn with p_l ∝ n_l^(1/T) (Arivazhagan et al. 2019). The weights are
-    scaled so that an epoch has as many pairs as all corpora together.
+    A pair of corpus l is drawn with p_l ∝ n_l^(1/T) (Arivazhagan et al. 2019), where T is
+    TEMPERATURE. The weights are scaled so that an epoch has as many pairs as all corpora together.
     """
     sizes = [max(1, size) for size in pairs]
     total = sum(sizes)
-    # Dividing by the largest size keeps the powers at most 1, so that none overflows.
-    powers = [(size / max(sizes)) ** (1 / temperature) for size in sizes]
+    # Ratios, so that the weights of equal corpora are exactly 1.
+    powers = [(size / max(sizes)) ** (1 / TEMPERATURE) for size in sizes]
     return [total * power / (sum(powers) * size) for size, power in zip(sizes, powers, strict=True)]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mtkit.batching.store import Store
 from mtkit.corpus.characters import count_letters
 from mtkit.corpus.read import Pair
+from mtkit.corpus.spread import spread
 from mtkit.corpus.statistics import compute_statistics
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
@@ -121,8 +122,7 @@ def _blocks(store: Store, *, target: bool) -> Iterator[tuple[NDArray[np.int64], 
 def _sample_pairs(inputs: RunInputs) -> list[Pair]:
     """Return up to SAMPLED_PAIRS training pairs, at equal distances, decoded to text."""
     store = inputs.data.train
-    count = min(SAMPLED_PAIRS, len(store))
-    rows = np.arange(count) * len(store) // count
+    rows = np.array(spread(range(len(store)), SAMPLED_PAIRS))
     sources = inputs.tokenizer.decode_source(_split(*store.side(rows, target=False)))
     targets = inputs.tokenizer.decode(_split(*store.side(rows, target=True)))
     return [
@@ -219,12 +219,12 @@ def _translate_part(
     beam_subwords_per_line = beam * max_subwords / len(sources)
     beam_subword_budget = MAX_COST * steps * inputs.config.batching.max_tokens
     affordable = int(beam_subword_budget / beam_subwords_per_line)
-    count = min(len(sources), MAX_CALIBRATED, max(MIN_CALIBRATED, affordable))
-    chosen = {place * len(sources) // count for place in range(count)}
+    count = min(MAX_CALIBRATED, max(MIN_CALIBRATED, affordable))
+    chosen_rows = set(spread(range(len(sources)), count))
     tags = inputs.data.valid_tags
     translations: dict[int, Translation] = {}
     for group in groups:
-        rows = [row for row in group.rows if row in chosen]
+        rows = [row for row in group.rows if row in chosen_rows]
         lines = [Line(sources[row], tag=tags[row]) for row in rows]
         search = translator.submit(lines, group.request)
         try:

@@ -14,6 +14,7 @@ import torch
 
 from mtkit.batching.plan import plan_epoch
 from mtkit.config.settings import Config
+from mtkit.corpus.spread import spread
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
@@ -115,12 +116,8 @@ def _loss(run: TrainingRun, state: TrainState, stop: StopSignals) -> float:
 
 
 def scored_lines(inputs: RunInputs, lines: Sequence[_Line]) -> list[_Line]:
-    """Return as many lines as a validation translates, spread over all.
-
-    A set may be sorted, so that its beginning would be of one length, topic or source.
-    """
-    count = min(len(lines), inputs.config.training.validation_sentences)
-    return [lines[place * len(lines) // count] for place in range(count)]
+    """Return as many lines as a validation translates, spread over all."""
+    return spread(lines, inputs.config.training.validation_sentences)
 
 
 def validation_lines(inputs: RunInputs) -> list[Line]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +75,6 @@ def test_the_forecast_keeps_the_time_unless_the_adaptation_is_the_shortest_possi
     is_shortest = plan.steps == choose_adaptation(facts, measured, model, fit, 0.5).steps
     rounding_seconds = plan.training_seconds / plan.steps
     assert plan.seconds <= 60 * minutes + rounding_seconds or is_shortest
-
-
-@given(st.lists(st.integers(), max_size=50), st.integers(1, 60))
-def test_lines_are_spread_over_the_whole_text(numbers: list[int], count: int) -> None:
-    pairs = [Pair(str(number), "", 0, "file", row) for row, number in enumerate(numbers)]
-    chosen = given_model._spread(pairs, count)
-    rows = [pair.line for pair in chosen]
-    assert len(rows) == min(count, len(pairs))
-    assert rows == sorted(set(rows))
-    if len(rows) > 1:
-        distances = [after - before for before, after in pairwise(rows)]
-        assert max(distances) - min(distances) <= 1
 
 
 @pytest.fixture(scope="module")

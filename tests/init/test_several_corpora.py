@@ -26,21 +26,19 @@ Capture = pytest.CaptureFixture[str]
 sizes = st.lists(st.integers(1, 10**7), min_size=1, max_size=6)
 
 
-@given(sizes, st.floats(1, 100))
-def test_weights_follow_the_temperature_and_keep_the_size_of_an_epoch(
-    pairs: list[int], temperature: float
-) -> None:
-    weights = balance(pairs, temperature)
+@given(sizes)
+def test_weights_follow_the_temperature_and_keep_the_size_of_an_epoch(pairs: list[int]) -> None:
+    weights = balance(pairs)
     in_epoch = [weight * size for weight, size in zip(weights, pairs, strict=True)]
     assert sum(in_epoch) == pytest.approx(sum(pairs))
-    expected = [size ** (1 / temperature) for size in pairs]  # p ∝ n^(1/T)
+    expected = [size ** (1 / TEMPERATURE) for size in pairs]  # p ∝ n^(1/T)
     shares = [amount / sum(in_epoch) for amount in in_epoch]
     assert shares == pytest.approx([each / sum(expected) for each in expected])
 
 
-@given(sizes)
-def test_a_temperature_of_1_balances_nothing(pairs: list[int]) -> None:
-    assert balance(pairs, 1.0) == pytest.approx([1.0] * len(pairs))
+@given(st.integers(1, 10**7), st.integers(1, 6))
+def test_corpora_of_equal_size_keep_their_weight(pairs: int, corpora: int) -> None:
+    assert balance([pairs] * corpora) == [1.0] * corpora
 
 
 @pytest.fixture
