@@ -154,20 +154,16 @@ def find_languages(path: str) -> LanguagePair:
     if len(tags) == 2:
         first, second = tags
         source = contents.source_language
-        if source is not None and source != first and _is_source(second, source):
+        # The header may name en-US where the texts have en.
+        if source is not None and source != first and _Matcher(second).matches(source):
             return second, first
         return first, second
-    if len(tags) < 2:
-        raise _explain_missing_pairs(path, None, contents)
+    if len(contents.counts) < 2:
+        raise _explain_missing_language(path, contents)
     raise UserError(
-        f"{path}: choose two of its {len(tags)} languages with --columns S T, or with "
+        f"{path}: choose two of its {len(contents.counts)} languages with --columns S T, or with "
         f"source_column and target_column: {contents.describe()}"
     )
-
-
-def _is_source(tag: str, source: str) -> bool:
-    # The header may name en-US where the texts have en.
-    return _Matcher(tag).matches(source)
 
 
 def read_contents(path: str) -> Contents:
@@ -203,21 +199,24 @@ def _choose_languages(path: str, columns: Columns) -> LanguagePair:
     return source, target
 
 
-def _explain_missing_pairs(
-    path: str, languages: LanguagePair | None, contents: Contents
-) -> UserError:
-    """Return the error for a memory without pairs; `languages`: None if it has fewer than two."""
+def _explain_missing_pairs(path: str, languages: LanguagePair, contents: Contents) -> UserError:
+    """Return the error for a memory of which no unit has texts in both languages."""
+    if len(contents.counts) < 2:
+        return _explain_missing_language(path, contents)
+    wanted = " and ".join(languages)
+    return UserError(
+        f"{path}: no unit has texts in {wanted}; choose from its languages: {contents.describe()}"
+    )
+
+
+def _explain_missing_language(path: str, contents: Contents) -> UserError:
+    """Return the error for a memory with texts in one language, or in none."""
     if not contents.units:
         return UserError(f"{path} has no translation units; export it again")
     if not contents.counts:
         return UserError(f"{path}: its texts name no languages (xml:lang); export it again")
-    if len(contents.counts) == 1:
-        return UserError(
-            f"{path}: all its texts are in one language, {contents.describe()}; a corpus needs two"
-        )
-    wanted = " and ".join(languages or ())
     return UserError(
-        f"{path}: no unit has texts in {wanted}; choose from its languages: {contents.describe()}"
+        f"{path}: all its texts are in one language, {contents.describe()}; a corpus needs two"
     )
 
 
@@ -423,6 +422,8 @@ class _UnitParser:
     """Depth of the outermost code that is being read; 0 outside of codes."""
     _code: str = field(default="", init=False)
     """The start of the text of a code."""
+    _is_line_break: bool = field(default=False, init=False)
+    """Whether the code has the type that TMX recommends for line breaks."""
     _bytes: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -499,17 +500,17 @@ class _UnitParser:
 
     def _start_code(self, attributes: dict[str, str]) -> None:
         self._code_depth = self._depth
-        # TMX recommends the type lb for line breaks.
-        self._code = "<br" if attributes.get("type") == "lb" else ""
+        self._is_line_break = attributes.get("type") == "lb"
+        self._code = ""
         self.dropped_codes += 1
         self._parser.CharacterDataHandler = self._add_code
 
     def _end_code(self) -> None:
         # The pattern also matches white space alone, which is a line break itself. It matches an
         # empty code, too, but such a code says nothing.
-        is_line_break = self._code != "" and _LINE_BREAK_CODE.match(self._code) is not None
-        if is_line_break:  # without a space, the words around it would become one
-            self._parts.append(" ")
+        is_break_by_text = self._code != "" and _LINE_BREAK_CODE.match(self._code) is not None
+        if self._is_line_break or is_break_by_text:
+            self._parts.append(" ")  # without it, the words around the code would become one
         self._code_depth = 0
         self._parser.CharacterDataHandler = self._add_text
 

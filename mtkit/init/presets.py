@@ -205,12 +205,21 @@ def _max_epochs(pairs: int) -> float:
 def _other_seconds(facts: CorpusFacts, trial: Trial, budget: float) -> float:
     """Return the seconds of a run without training and validations."""
     preparation = facts.pairs * trial.pair_seconds
-    # Of a test set that takes too long, `mtkit run` translates a part.
-    test = min(
-        facts.test * BEAM_COST * trial.training_seconds, max_test_seconds(TRAINING_SHARE * budget)
-    )
+    test = evaluation_seconds(facts.test, trial.training_seconds, TRAINING_SHARE * budget)
     calibration = calibration_seconds(facts.valid, trial.training_seconds, TRAINING_SHARE * budget)
     return OTHER_SECONDS + trial.warm_up_seconds + preparation + test + calibration
+
+
+def evaluation_seconds(
+    test: int, training_seconds_per_pair: float, training_seconds: float
+) -> float:
+    """Return the time to translate a test set of `test` lines.
+
+    Of a set that takes too long, `mtkit run` translates a part. `training_seconds`: the time for
+    training, which limits the part.
+    """
+    line_seconds = BEAM_COST * training_seconds_per_pair
+    return min(test * line_seconds, max_test_seconds(training_seconds))
 
 
 def calibration_seconds(

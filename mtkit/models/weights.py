@@ -30,7 +30,10 @@ def _present_name(name: str) -> str:
 
 
 def get_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return every parameter once (tied ones under one name), on the CPU."""
+    """Return every parameter once (tied ones under one name), on the CPU.
+
+    The weights of a model on the CPU are not copied: they change as the model changes.
+    """
     weights: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():  # names a tied parameter only once
         weights[name] = parameter.detach().cpu().contiguous()

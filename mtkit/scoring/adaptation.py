@@ -177,7 +177,7 @@ def _explain_refusal(adaptation: Adaptation) -> str:
     """Say why no trained weights are installed."""
     new = adaptation.new
     if new.adapted.p_value is None:
-        return f"{new.lines} validation lines are too few to show a gain"
+        return f"no gain can be shown on the validation set: {resampling_obstacle(new.lines)}"
     if new.difference > 0:
         return f"a gain that may be chance ({_describe_gain(new)})"
     return "no weights gained on the new text without losing too much on the old one"

@@ -372,8 +372,7 @@ class UnknownLetters:
         return self.share > MAX_USUAL_SHARE
 
     def __str__(self) -> str:
-        percent = f"{self.share:.1%}".replace("%", " %")
-        return f"{percent} of the letters are not in the vocabulary (such as {self.example})"
+        return f"{self.share:.1%} of the letters are not in the vocabulary (such as {self.example})"
 
 
 def _classes(character: str) -> Iterator[str]:

@@ -33,8 +33,9 @@ def choose_trained(run: TrainingRun, state: TrainState) -> Candidate:
     training = run.config.training
     checkpoints = list(islice(_validated(run, state), training.average))
     if not checkpoints:  # all are damaged
-        step = state.progress.step
-        return Candidate("last weights", get_weights(state.model), validate(run, state), [step])
+        # A copy, because other weights may be tried in the model later.
+        weights = {name: weight.clone() for name, weight in get_weights(state.model).items()}
+        return Candidate("last weights", weights, validate(run, state), [state.progress.step])
     best = checkpoints[0]
     if len(checkpoints) == 1:
         return best

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from mtkit.artifacts.runs import WEIGHTS
 from mtkit.corpus.read import read_pairs
+from mtkit.corpus.spread import spread
 from mtkit.decoding.text.line import Line
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -24,7 +25,7 @@ from mtkit.models.weights import assign_weights, get_weights, load_model
 from mtkit.progress import progress
 from mtkit.report import say, table
 from mtkit.scoring.adaptation import MAX_TRIALS, Adaptation, BeforeAndAfter, describe_adaptation
-from mtkit.scoring.metrics import score
+from mtkit.scoring.metrics import MAX_RESAMPLED, score
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.candidates import Candidate
 from mtkit.training.setup import TrainingRun
@@ -89,7 +90,7 @@ def limit_harm(
     outcomes = _try_all(run, state, initial_weights, trained, texts, max_harm)
     given = outcomes[0]
     best = choose_outcome(outcomes, max_harm)
-    adaptation = _compare(given, best, texts, max_harm, config.data.target_language)
+    adaptation = compare_outcomes(given, best, texts, max_harm, config.data.target_language)
     if run.group.is_main:
         _say_outcomes(outcomes)
         say(f"train: {describe_adaptation(adaptation)}")
@@ -126,7 +127,7 @@ def _try_all(
     return outcomes
 
 
-def _compare(
+def compare_outcomes(
     given: Outcome,
     best: Outcome,
     texts: ComparedTexts,
@@ -138,12 +139,24 @@ def _compare(
     With share 0, the scores are still those of the best weights, to say what was tried.
     `language`: language of the target, if known.
     """
-    new = BeforeAndAfter.of(given.new, best.new, texts.new.references, language)
+    new = _measure_change(given.new, best.new, texts.new.references, language)
     old = None
     if texts.old is not None:
-        old = BeforeAndAfter.of(given.old, best.old, texts.old.references, language)
+        old = _measure_change(given.old, best.old, texts.old.references, language)
     share = best.share if new.is_significantly_better else 0.0
     return Adaptation(share=share, max_harm=max_harm, new=new, old=old)
+
+
+def _measure_change(
+    given: Sequence[str], best: Sequence[str], references: Sequence[str], language: str | None
+) -> BeforeAndAfter:
+    """Compare translations of a text, on no more lines than a significance test takes."""
+    return BeforeAndAfter.of(
+        spread(given, MAX_RESAMPLED),
+        spread(best, MAX_RESAMPLED),
+        spread(references, MAX_RESAMPLED),
+        language,
+    )
 
 
 def interpolate(

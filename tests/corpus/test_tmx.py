@@ -193,6 +193,15 @@ def test_of_several_variants_the_first_is_read() -> None:
     assert pairs_of(path, "en-US", "de") == [("b", "d")]
 
 
+def test_variants_of_one_language_are_offered_for_choice() -> None:
+    path = write(tmx([(("en-US", "a"), ("en-GB", "b"), ("en-AU", "c"))]))
+    with pytest.raises(
+        UserError, match=r"choose two of its 3 languages .*en-US \(1\), en-GB \(1\), en-AU \(1\)"
+    ):
+        find_columns(path)
+    assert pairs_of(path, "en-GB", "en-AU") == [("b", "c")]
+
+
 def test_units_without_a_language_are_counted_and_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -210,6 +219,13 @@ def test_formatting_codes_are_dropped_and_counted_once(capsys: pytest.CaptureFix
     pairs_of(path)
     pairs_of(path)
     assert capsys.readouterr().err.count("dropping 5 formatting codes in its texts") == 1
+
+
+@pytest.mark.parametrize("code", ["", "x", "{1}", " "])
+def test_a_code_of_the_type_of_line_breaks_divides_words_whatever_its_text(code: str) -> None:
+    content = tmx([(("en", "a|b"), ("de", "c"))])
+    path = write(content.replace("|", f'<ph type="lb">{code}</ph>'))
+    assert pairs_of(path) == [("a b", "c")]
 
 
 def test_commands_read_a_memory_and_take_its_languages(capsys: pytest.CaptureFixture[str]) -> None:

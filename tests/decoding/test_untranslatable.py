@@ -171,7 +171,7 @@ def test_losses_are_counted_over_all_lines() -> None:
     losses.count([Translation("a", letters=5), Translation("b", letters=5, lost=["{x}", "%s"])])
     losses.count([Translation("c", letters=10, unknown_letters="жжы", lost=["<b>"])])
     letters, spans = losses.warnings()
-    share = "15.0 % of the letters are not in the vocabulary (such as ж ы in line 13)"
+    share = "15.0% of the letters are not in the vocabulary (such as ж ы in line 13)"
     assert letters.startswith(share)
     assert spans == "2 lines lost a placeholder, tag or URL; first: line 12 ({x})"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from mtkit.config.yaml import load_config
 from mtkit.corpus.read import Pair
 from mtkit.init import given as given_model
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.from_model import choose_adaptation
+from mtkit.init.from_model import AdaptedModel, choose_adaptation
 from mtkit.init.given import Fit, GivenModel, OldTraining
 from mtkit.init.trial import Measurement
 from mtkit.models.folder import open_model
@@ -75,6 +76,36 @@ def test_the_forecast_keeps_the_time_unless_the_adaptation_is_the_shortest_possi
     is_shortest = plan.steps == choose_adaptation(facts, measured, model, fit, 0.5).steps
     rounding_seconds = plan.training_seconds / plan.steps
     assert plan.seconds <= 60 * minutes + rounding_seconds or is_shortest
+
+
+@given(CORPORA, MEASUREMENTS, st.floats(1, 1000))
+def test_a_test_set_too_large_to_translate_takes_as_long_however_large_it_is(
+    reverser: Path, facts: CorpusFacts, measured: Measurement, minutes: float
+) -> None:
+    model = GivenModel(open_model(reverser / "run"), "given", [], False, OldTraining())
+    fit = Fit(loss=1.0, mismatched_loss=2.0, entropy=2.0)
+    large, larger = (
+        choose_adaptation(replace(facts, test=test), measured, model, fit, minutes)
+        for test in (10**12, 10**13)
+    )
+    assert large == larger
+
+
+@pytest.mark.parametrize(
+    ("mismatched_loss", "words"),
+    [(2.0, "little is forgotten"), (1.0, "the model learns other languages")],
+)
+def test_the_comment_on_the_learning_rate_says_whether_old_text_matters(
+    reverser: Path, mismatched_loss: float, words: str
+) -> None:
+    model = GivenModel(open_model(reverser / "run"), "given", [], False, OldTraining())
+    fit = Fit(loss=1.0, mismatched_loss=mismatched_loss, entropy=2.0)
+    facts = CorpusFacts(pairs=1000, valid=100, test=100, is_joint=True, characters=100)
+    measured = Measurement(1000.0, 1.0, 1e-4, 16.0, 20.0, 64)
+    plan = choose_adaptation(facts, measured, model, fit, minutes=5.0)
+    training = AdaptedModel(model, 0, fit, plan).settings(facts)["training"]
+    comments = {setting.name: setting.comment for setting in training}
+    assert words in comments["schedule"]
 
 
 @pytest.fixture(scope="module")

@@ -343,7 +343,7 @@ def test_a_warning_gives_the_share_of_letters_that_an_existing_model_lacks(
     train_tokenizer(config(tmp_path, sides["source"], sides["target"], model=str(path)))
     messages = capsys.readouterr().err.splitlines()
     (warning,) = [line for line in messages if line.startswith("warning: ")]
-    assert f"data.train, {side}: 100.0 % of the letters" in warning
+    assert f"data.train, {side}: 100.0% of the letters" in warning
     assert "Ο ά ν θ ρ" in warning
 
 

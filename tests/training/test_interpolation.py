@@ -16,16 +16,24 @@ from pydantic import ValidationError
 from mtkit.artifacts.manifest import Artifact
 from mtkit.config.settings import Config
 from mtkit.errors import SettingError
+from mtkit.models.weights import assign_weights
 from mtkit.pipeline import run, run_and_print
 from mtkit.scoring.adaptation import MAX_P_VALUE, Adaptation, BeforeAndAfter, describe_adaptation
 from mtkit.scoring.metrics import Score
+from mtkit.training.candidates import choose_trained
 from mtkit.training.interpolation import (
     SHARES,
+    ComparedTexts,
     Outcome,
+    ScoredText,
     choose_finer_share,
     choose_outcome,
+    compare_outcomes,
     interpolate,
 )
+from mtkit.training.process_group import SINGLE_PROCESS
+from mtkit.training.setup import open_inputs, open_run
+from mtkit.training.state import Validation
 from mtkit.training.train import train
 from tasks import WORDS, Capture, Fresh, tiny_config
 
@@ -86,6 +94,42 @@ def test_no_change_is_no_gain(lines: list[str], data: st.DataObject) -> None:
     change = BeforeAndAfter.of(lines, lines, lines, None)
     assert change.difference == 0
     assert not change.is_significantly_better
+
+
+def test_more_lines_than_a_test_takes_are_no_reason_to_refuse_a_gain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("mtkit.training.interpolation", "mtkit.scoring.metrics"):
+        monkeypatch.setattr(f"{module}.MAX_RESAMPLED", 20)
+    references = [" ".join(words) for words in sentences(30, seed=1)]
+    worse = ["ant"] * len(references)
+    texts = ComparedTexts(new=ScoredText([], references), old=None)
+    outcomes = Outcome(0.0, worse, [], 10.0, 0.0), Outcome(1.0, references, [], 100.0, 0.0)
+    adaptation = compare_outcomes(*outcomes, texts, max_harm=0.5, language=None)
+    assert adaptation.share == 1.0
+    assert adaptation.new.lines == 20
+
+
+def test_a_refusal_for_want_of_lines_says_how_many_are_needed() -> None:
+    lines = ["a b c"] * 5
+    change = BeforeAndAfter.of(lines, lines, lines, None)
+    told = describe_adaptation(Adaptation(share=0.0, max_harm=0.5, new=change))
+    assert "need 10 to 10,000 lines, not 5" in told
+
+
+def test_trained_weights_stay_the_same_while_others_are_tried(
+    fresh: Fresh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = fresh("transformer")
+    inputs = open_inputs(config)
+    validation = Validation.of(0, 1.0)
+    monkeypatch.setattr("mtkit.training.candidates.validate", lambda run, state: validation)
+    with open_run(inputs, SINGLE_PROCESS) as (run, state):
+        trained = choose_trained(run, state)  # there is no checkpoint
+        before = {name: weight.clone() for name, weight in trained.weights.items()}
+        assign_weights(state.model, {name: weight + 1 for name, weight in before.items()})
+    for name, weight in trained.weights.items():
+        assert torch.equal(weight, before[name])
 
 
 def test_the_verdict_names_an_eighth_of_the_way_exactly() -> None:
