@@ -22,10 +22,10 @@ from mtkit.decoding.engines.engine import Engine, EngineOptions, Request, check_
 from mtkit.decoding.estimation.estimator import WITHOUT_FACTS, Estimator, load_estimator
 from mtkit.decoding.estimation.flags import FLAGS_WITH_FACTS
 from mtkit.decoding.losses import Losses
-from mtkit.decoding.search_again import FAULTS, DraftTranslations
+from mtkit.decoding.search_again import FAULTS, LOST_SPAN, DraftTranslations
 from mtkit.decoding.text.glossary import load_glossary
 from mtkit.decoding.text.line import Line, Translation
-from mtkit.decoding.text.pipeline import open_window
+from mtkit.decoding.text.pipeline import Window, open_window
 from mtkit.decoding.text.tags import check_tag
 from mtkit.decoding.text.terms import direct_glossary
 from mtkit.errors import TranslationWarning, UserError
@@ -171,17 +171,37 @@ class Translator:
     def _translate(
         self, lines: Sequence[Line], request: Request, *, alone: bool
     ) -> Searches[list[Translation]]:
-        """Translate lines, then translate again what has a fault."""
+        """Translate lines, then translate again those that lost what no translation changes."""
         window = open_window(lines, self.tokenizer, request, self.estimator)
+        translations = yield from self._search(window, alone=alone)
+        lossy = [number for number, each in enumerate(translations) if each.lost]
+        # A model that knows placeholders loses none, and a sample is random.
+        if not lossy or self.tokenizer.has_hints or not request.may_search_again:
+            return translations
+        lossy_lines = [lines[number] for number in lossy]
+        cut = open_window(lossy_lines, self.tokenizer, request, self.estimator, cuts_at_spans=True)
+        others = yield from self._search(cut, alone=alone)
+        for number, other in zip(lossy, others, strict=True):
+            if len(other.lost) < len(translations[number].lost):
+                faults = (*other.mended, LOST_SPAN)
+                translations[number] = replace(other, mended=faults)
+        return translations
+
+    def _search(self, window: Window, *, alone: bool) -> Searches[list[Translation]]:
+        """Search for the sentences of a window, then again for those with a fault."""
+        request = window.context.request
         wider = _with_spare_hypotheses(request)
         answers = yield self.engine.search(window.sentences, wider, alone=alone)
         draft = DraftTranslations(window, list(window.sentences), answers, window.join(answers))
-        for fault in FAULTS if request.may_search_again else ():
-            if sentences := fault.find(draft):
-                answers = yield self.engine.search(
-                    list(sentences.values()), fault.change(wider), alone=alone
-                )
-                fault.mend(draft, sentences, answers)
+        if not request.may_search_again:
+            return draft.translations
+        for fault in FAULTS:
+            sentences = fault.find(draft)
+            if not sentences:
+                continue
+            changed = fault.change(wider)
+            answers = yield self.engine.search([*sentences.values()], changed, alone=alone)
+            fault.mend(draft, sentences, answers)
         return draft.translations
 
     def attention(

@@ -16,11 +16,14 @@ from mtkit.decoding.estimation.flags import has_loop
 from mtkit.decoding.text.line import Context, Translation
 from mtkit.decoding.text.pipeline import Window
 from mtkit.decoding.text.term_subwords import encode_term
+from mtkit.decoding.text.terms import without_hints
 
 NGRAM_IN_LOOP = 2
 """The second search for a translation with a loop repeats no n-gram of this many subwords."""
 MIN_REPEATED = 2
 """A loop repeats at least this many subwords; many translations repeat fewer."""
+LOST_SPAN = "placeholder"
+"""The flag of lines that lack a span; `Translator` splits them at all spans to search again."""
 MAX_TERM_SUBWORDS = 64
 """Most subwords of terms that a sentence is searched for; time and memory grow with them."""
 
@@ -135,7 +138,8 @@ def _find_loops(draft: DraftTranslations, hypotheses: Mapping[int, Hypothesis]) 
     tokenizer = draft.window.context.tokenizer
     leaves = [leaf for _, leaf in draft.window.leaves()]
     texts = tokenizer.decode([hypotheses[place].tokens for place in suspects])
-    sources = tokenizer.decode_source([leaves[place].ids for place in suspects])
+    read = without_hints([leaves[place].ids for place in suspects], tokenizer)
+    sources = tokenizer.decode_source(read)
     return {
         place
         for place, text, source in zip(suspects, texts, sources, strict=True)

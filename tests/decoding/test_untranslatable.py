@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -199,7 +200,7 @@ def test_nothing_is_said_of_lines_that_keep_everything(copier: Translator) -> No
         assert len(copier.translate(lines)) == len(lines)
 
 
-def test_the_command_warns_once_of_losses(
+def test_the_command_warns_once_of_unknown_letters_and_of_spans_lost_after_a_prefix(
     random_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from mtkit.decoding.api import load
@@ -207,8 +208,25 @@ def test_the_command_warns_once_of_losses(
 
     source = tmp_path / "in.txt"
     source.write_text("A dog runs.\nA {name} runs.\n{name}\nTwo %s 東\n", encoding="utf-8")
-    translate(load(random_model, "cpu", engine="torch"), Files(source, tmp_path / "out"), Format())
+    prefixes = tmp_path / "prefixes.txt"
+    prefixes.write_text("\nEin\n\nZwei\n", encoding="utf-8")  # what follows one is never split
+    files = Files(source, tmp_path / "out", prefixes=prefixes)
+    translate(load(random_model, "cpu", engine="torch"), files, Format())
     messages = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert len([line for line in messages if "lost a placeholder" in line]) == 1
     assert len([line for line in messages if "東 in line 4" in line]) == 1
     assert any("2 lines lost a placeholder, tag or URL; first: line 2" in line for line in messages)
+
+
+def test_a_line_that_lost_a_span_is_translated_again_in_parts_that_lose_none(
+    random_model: Path,
+) -> None:
+    from mtkit.decoding.api import load
+
+    lines = ["A {name} runs.", "Two %s of %s dogs", "A dog runs."]
+    with closing(load(random_model, "cpu", engine="torch")) as translator:
+        results = list(translator.results(lines))
+    assert "{name}" in results[0].text
+    assert results[1].text.count("%s") == 2
+    assert [result.lost for result in results] == [[], [], []]
+    assert [result.mended for result in results] == [("placeholder",), ("placeholder",), ()]

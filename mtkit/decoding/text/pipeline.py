@@ -111,7 +111,7 @@ class SplitLine:
 
     def without_hints(self, parts: list[list[int]], tokenizer: Tokenizer) -> list[list[int]]:
         """Return parts of the source without hints."""
-        return without_hints(parts, tokenizer) if self.terms and tokenizer.has_hints else parts
+        return without_hints(parts, tokenizer) if self.terms else parts
 
 
 @dataclass(frozen=True)
