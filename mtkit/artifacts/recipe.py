@@ -110,6 +110,8 @@ def tokenizer_recipe(config: Config) -> Recipe:
                 sections[f"tokenizer.{name}"] = getattr(settings, name)
         return Recipe(sections)
     sections = {"training.init_from": None, "seed": config.seed, "tokenizer": config.tokenizer}
+    if config.batching.hints:  # the vocabulary has the symbols, whatever the share
+        sections["batching.hints"] = "on"
     return Recipe(sections)
 
 

@@ -18,6 +18,7 @@ from mtkit.artifacts.runs import INIT_FROM
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.encode import Encoded, encode_pairs
+from mtkit.batching.hints import HintWriter
 from mtkit.batching.plan import Weights
 from mtkit.batching.store import Store, store_writer
 from mtkit.config.corpora import listed
@@ -31,12 +32,14 @@ from mtkit.errors import UserError, blame_setting
 from mtkit.progress import progress
 from mtkit.report import fitted, plural, printable, say
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.train_spm import check_target_tags
+from mtkit.tokenizer.train_spm import check_hints, check_target_tags, sample_pairs
 
 EXAMPLES_PER_REASON = 5
 """How many dropped pairs report.json shows for each reason."""
 PRINTED_EXAMPLES = 2
 """How many of them stderr shows."""
+ALIGNED_PAIRS = 100_000
+"""Number of pairs from which links between words are learned."""
 VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
 VALID_TAGS = "valid.tags.txt"
 """The target tag of each line of the validation set; only of several languages in one model."""
@@ -121,6 +124,7 @@ def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
     """Write the files of the artifact, and its report."""
     with blame_setting(INIT_FROM):
         check_target_tags(tokenizer, config.data.target_tags)
+    check_hints(tokenizer, config)
     folder = draft.folder
     batching = config.batching
     tag_words = TagWords(config.data.train)
@@ -129,6 +133,7 @@ def _fill(draft: Draft, config: Config, tokenizer: Tokenizer) -> None:
         tokenizer,
         batching,
         pair_filter=_pair_filter(config),
+        hint_writer=_hint_writer(config, tokenizer),
     )
     # Scores need every line unchanged, also of dropped pairs. The lines fit in memory; training
     # keeps them there, too.
@@ -173,6 +178,15 @@ def _pair_filter(config: Config) -> PairFilter | None:
     return PairFilter(rules, statistics)
 
 
+def _hint_writer(config: Config, tokenizer: Tokenizer) -> HintWriter | None:
+    """Return what writes pairs with hints; None without `batching.hints`."""
+    share = config.batching.hints
+    if not share:
+        return None
+    sample = sample_pairs(read_pairs(config.data.train), ALIGNED_PAIRS, config.seed)
+    return HintWriter(sample, tokenizer, share, config.seed)
+
+
 @dataclass
 class _Dropped:
     """The pairs that were dropped for one reason."""
@@ -192,6 +206,8 @@ class _Counts:
     """How many pairs of a corpus were kept, and why the others were dropped."""
 
     kept: int = 0
+    hinted: int = 0
+    """Second forms of kept pairs, with hints, which the store has as well."""
     source_tokens: int = 0
     target_tokens: int = 0
     dropped: dict[str, _Dropped] = field(default_factory=dict)
@@ -205,7 +221,8 @@ class _Counts:
         """Count the pairs of a chunk."""
         # The lengths are uint16, in which the sum would overflow.
         source_tokens, target_tokens = chunk.lengths.sum(axis=0, dtype=np.int64).tolist()
-        self.kept += len(chunk.kept)
+        self.kept += len(chunk.kept) - chunk.hinted
+        self.hinted += chunk.hinted
         self.source_tokens += source_tokens
         self.target_tokens += target_tokens
         for pair, reason in chunk.dropped:
@@ -216,9 +233,10 @@ class _Counts:
         dropped: dict[str, Any] = {}
         for reason, pairs in self.dropped.items():
             dropped[reason] = asdict(pairs) if with_examples else pairs.count
-        return {
-            "pairs": self.pairs,
-            "kept": self.kept,
+        record: dict[str, Any] = {"pairs": self.pairs, "kept": self.kept}
+        if self.hinted:
+            record["hinted"] = self.hinted
+        return record | {
             "source_tokens": self.source_tokens,
             "target_tokens": self.target_tokens,
             "dropped": dropped,
@@ -229,7 +247,8 @@ def _say_counts(name: str, counts: _Counts) -> None:
     """Print the counts of the corpus `name`, with examples of dropped pairs."""
     pairs = plural(counts.pairs, "pair")
     subwords = f"{counts.source_tokens:,} source, {counts.target_tokens:,} target"
-    say(f"{name}: {counts.kept:,} of {pairs} kept; subwords: {subwords}")
+    hinted = f", {counts.hinted:,} also with hints" if counts.hinted else ""
+    say(f"{name}: {counts.kept:,} of {pairs} kept{hinted}; subwords: {subwords}")
     for reason, dropped in counts.dropped.items():
         say(f"  dropped {plural(dropped.count, 'pair')} ({reason}), such as")
         for example in dropped.examples[:PRINTED_EXAMPLES]:

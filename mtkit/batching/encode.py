@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mtkit.batching.hints import HintWriter
 from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.settings import BatchingSettings
 from mtkit.config.target_tags import piece_of_tag
@@ -28,6 +29,8 @@ class Encoded(NamedTuple):
     """Concatenated ids; for each pair first the source, then the target."""
     dropped: list[tuple[Pair, str]]
     """The dropped pairs, each with the reason: blank, duplicate, a rule, or too long."""
+    hinted: int = 0
+    """How many of the kept pairs, the last ones, are second forms of other pairs, with hints."""
 
 
 def encode_pairs(
@@ -35,16 +38,18 @@ def encode_pairs(
     tokenizer: Tokenizer,
     settings: BatchingSettings,
     pair_filter: PairFilter | None = None,
+    hint_writer: HintWriter | None = None,
 ) -> Iterator[Encoded]:
     """Yield chunks of encoded pairs in order; only a few chunks are in memory.
 
-    `pair_filter`: the rules of `batching.drop`; None: no rules.
+    `pair_filter`: the rules of `batching.drop`; None: no rules. `hint_writer`: adds a second form
+    of some pairs, with hints; None: none.
     """
     # Pairs are deduplicated by 64-bit hashes, which take about 70 bytes of memory per pair.
     seen: set[int] | None = set() if settings.deduplicate else None
     dtype = token_dtype(max(tokenizer.source_vocab, tokenizer.target_vocab))
     threads = count_cores()
-    for chunk in prefetch(chunks(pairs)):
+    for number, chunk in enumerate(prefetch(chunks(pairs))):
         sound: list[Pair] = []
         dropped: list[tuple[Pair, str]] = []
         for pair in chunk:
@@ -53,29 +58,39 @@ def encode_pairs(
                 sound.append(pair)
             else:
                 dropped.append((pair, fault))
+        first_hinted = len(sound)
+        if hint_writer is not None:
+            sound += hint_writer.write(sound, number)
         # All lines of a chunk at once, which SentencePiece divides among its threads.
         sources = tokenizer.encode_source([pair.tagged for pair in sound], threads)
         targets = tokenizer.encode_target([pair.target for pair in sound], threads)
         kept: list[Pair] = []
         lengths: list[tuple[int, int]] = []
         ids: list[int] = []
-        for pair, source, target in zip(sound, sources, targets, strict=True):
+        hinted = 0
+        for place, (pair, source, target) in enumerate(zip(sound, sources, targets, strict=True)):
+            is_hinted = place >= first_hinted
             if source and pair.target_tag is not None:
                 source = [tokenizer.tags[pair.target_tag], *source]
+            reason = None
             if not (source and target):  # text that the tokenizer removes
-                dropped.append((pair, "blank"))
+                reason = "blank"
             elif max(len(source), len(target)) > settings.max_length:
-                dropped.append((pair, "too long"))
-            else:
+                reason = "too long"
+            if reason is None:
                 kept.append(pair)
+                hinted += is_hinted
                 lengths.append((len(source), len(target)))
                 ids += source
                 ids += target
+            elif not is_hinted:  # the pair itself is kept
+                dropped.append((pair, reason))
         yield Encoded(
             kept=kept,
             lengths=np.array(lengths, np.uint16).reshape(-1, 2),  # (0, 2) if no pair is kept
             tokens=np.array(ids, dtype),
             dropped=dropped,
+            hinted=hinted,
         )
 
 

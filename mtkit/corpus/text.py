@@ -24,6 +24,7 @@ _SPACES = "\t\n\v\f\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 # Without \x1c to \x1f and \x85, which are white space to Python, but damage in a corpus.
 _RUNS = re.compile(f"[{_SPACES}]{{2,}}|[\t\n\v\f\r\u2028\u2029]")
 _ENDS = re.compile(f"^[{_SPACES}]+|[{_SPACES}]+$")
+_NONCHARACTERS = re.compile("[\ufdd0-\ufdef]")
 _LINE_BREAK = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # Default_Ignorable_Code_Point of Unicode 16, white space, controls, and the blank Braille cell.
 _INVISIBLE = re.compile(
@@ -43,6 +44,8 @@ _TOKENISED = re.compile(
     r"|\w (?:n't|'(?:s|re|ll|ve|d|m))(?= )|-[LR]RB-|``"  # Penn Treebank
 )
 _UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
+UNSPACED_LETTER = re.compile(_UNSPACED)
+"""A letter of a script that has no spaces between words."""
 _SHORT_WORDS = re.compile(  # four in a row, in a script that has no spaces between words
     rf"(?<!\S)(?:{_UNSPACED}{{1,6}} ){{3,}}{_UNSPACED}{{1,6}}(?!{_UNSPACED})"
 )
@@ -77,11 +80,15 @@ def _long_runs_of_marks() -> re.Pattern[str]:
 def normalise(text: str) -> str:
     """Return the text in NFC, with one space for a run of white space, and none at its ends.
 
-    A single no-break or wide space stays, because some languages write it on purpose.
+    A single no-break or wide space stays, because some languages write it on purpose. The text
+    loses the characters that Unicode reserves for use inside programs, such as symbols of hints.
     """
     text = text if text.isascii() else compose(text)
     if is_printable(text) and "  " not in text and text == text.strip(" "):
         return text  # most lines; the only printable white space is a space
+    without = _NONCHARACTERS.sub("", text)
+    if without != text:  # what stood on both sides of one may compose now
+        return normalise(without)
     return _ENDS.sub("", _RUNS.sub(" ", text))
 
 

@@ -158,7 +158,7 @@ def _export_search(opened: OpenedModel) -> dict[str, Any]:
         "early_stopping": True,
         # The length of a hypothesis counts BOS there, but not here.
         "max_length": decoding.max_length + 1,
-        "suppress_tokens": [PAD, BOS, *opened.tokenizer.tags_of_targets],
+        "suppress_tokens": [PAD, BOS, *opened.tokenizer.source_only],
         # Probabilities sum to 1 without the suppressed symbols.
         "renormalize_logits": True,
     }

@@ -67,6 +67,8 @@ MIN_BATCH_TOKENS, MAX_BATCH_TOKENS = 512, 2048
 """Fewest and most tokens of a batch, which count more than BATCHES_PER_EPOCH."""
 TRIAL_TOKENS = 1024
 """Tokens of a batch while the speed is measured."""
+ADAPTED_HINTS = 0.2
+"""`batching.hints` for a given model that was trained with hints."""
 MAX_HARM = 0.5
 """Points of chrF that the old text may lose."""
 
@@ -126,7 +128,14 @@ class AdaptedModel:
                     "most subwords that the vocabulary gets for the new text",
                 ),
             ],
-            "batching": batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
+            "batching": [
+                *batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
+                Setting(
+                    "hints",
+                    ADAPTED_HINTS if self.given.opened.tokenizer.has_hints else None,
+                    "share of pairs with hints: the given model obeys a glossary, and would forget",
+                ),
+            ],
             "model": settings_of(config.model, "all settings of the given model"),
             "training": self._training_settings(facts),
             "decoding": settings_of(config.decoding, "as in the given model"),

@@ -8,7 +8,7 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from mtkit.corpus.characters import is_letter
 from mtkit.corpus.text import in_one_line
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
-from mtkit.tokenizer.hints import HINT_SYMBOLS, PLACEHOLDERS
+from mtkit.tokenizer.hints import HINT_SYMBOLS, PLACEHOLDERS, SOURCE_SYMBOLS
 from mtkit.tokenizer.spelling import SourceSpelling
 
 JOINT_MODEL = "spm.model"
@@ -54,17 +54,14 @@ class Tokenizer:
                 self._bytes[i] = int(subword.strip("<>"), base=16)
         self.source_spelling = SourceSpelling(self.can_spell, _texts(self._source))
         """What the model reads for characters that the source vocabulary lacks."""
-        self.has_hints = all(symbol in set(source_subwords) for symbol in HINT_SYMBOLS) and all(
-            symbol in set(target_subwords) for symbol in PLACEHOLDERS
-        )
-        """Whether the model can know hints and placeholders."""
         self.tags = _find_tags(self._source, source_subwords)
         """The ids of the target tags in the source vocabulary, by name; text never becomes one."""
-        self.tags_of_targets = list(_find_tags(self._target, target_subwords).values())
-        """The ids of tags in the target vocabulary, which no translation should have."""
-        knows_hints = set(source_subwords).issuperset(HINT_SYMBOLS)
-        knows_placeholders = set(target_subwords).issuperset(PLACEHOLDERS)
-        self.has_hints = knows_hints and knows_placeholders
+        self.source_only = [
+            *_find_tags(self._target, target_subwords).values(),
+            *(i for i, subword in enumerate(target_subwords) if subword in SOURCE_SYMBOLS),
+        ]
+        """The ids in the target vocabulary of tags and hints, which no translation should have."""
+        self.has_hints = _have_hints(source_subwords, target_subwords)
         """Whether the vocabularies have the symbols of hints and placeholders."""
 
     @property
@@ -162,6 +159,14 @@ class Tokenizer:
             offsets.append(max(begin, end - 1))
         return offsets
 
+    def source_boundaries(self, line: str) -> list[int]:
+        """Return the offsets in a source at which subwords begin."""
+        return _find_boundaries(self._source, line)
+
+    def target_boundaries(self, line: str) -> list[int]:
+        """Return the offsets in a target at which subwords begin."""
+        return _find_boundaries(self._target, line)
+
     def source_pieces(self, ids: list[int]) -> list[str]:
         """Return the subword of each source id."""
         return [self.vocabularies[0][i] for i in ids]
@@ -229,6 +234,17 @@ def _find_tags(processor: SentencePieceProcessor, pieces: Sequence[str]) -> dict
         if name is not None and processor.is_control(i):
             tags[name] = i
     return tags
+
+
+def _find_boundaries(processor: SentencePieceProcessor, line: str) -> list[int]:
+    mapping = processor.encode(line, return_type="offset_mapping")
+    return [begin for begin, _ in mapping["offsets"]]
+
+
+def _have_hints(source_subwords: Iterable[str], target_subwords: Iterable[str]) -> bool:
+    """Return whether a model reads hints and placeholders, and can write the latter."""
+    can_read = set(source_subwords).issuperset(HINT_SYMBOLS)
+    return can_read and set(target_subwords).issuperset(PLACEHOLDERS)
 
 
 def _encode(processor: SentencePieceProcessor, lines: list[str], threads: int) -> list[list[int]]:

@@ -17,7 +17,9 @@ HINT_END = "\ufdd3"
 """Stands after the translation."""
 PLACEHOLDERS = tuple(map(chr, range(0xFDD4, 0xFDE4)))
 """Sixteen placeholders; a line uses them from the first one on."""
-HINT_SYMBOLS = (HINT_BEGIN, HINT_MEANS, HINT_END, *PLACEHOLDERS)
+SOURCE_SYMBOLS = (HINT_BEGIN, HINT_MEANS, HINT_END)
+"""The symbols of hints, which only sources have."""
+HINT_SYMBOLS = (*SOURCE_SYMBOLS, *PLACEHOLDERS)
 """All of them, as user-defined symbols of a SentencePiece vocabulary."""
 
 _REMOVAL = str.maketrans("", "", "".join(HINT_SYMBOLS))

@@ -31,6 +31,7 @@ from mtkit.progress import progress
 from mtkit.report import plural, say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer, open_processor
+from mtkit.tokenizer.hints import HINT_SYMBOLS
 from mtkit.tokenizer.new_pieces import extend_tokenizer
 from mtkit.tokenizer.pieces import adopt_model
 from mtkit.tokenizer.spelling import UnknownLetters
@@ -105,18 +106,18 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
         tokenizer = _take_over(draft, config, model)
         with blame_setting(INIT_FROM):
             check_target_tags(tokenizer, config.data.target_tags)
+        check_hints(tokenizer, config)
         tokenizer.copy_to(draft.folder)
         _compare(tokenizer, config)
         return
     settings = config.tokenizer
     paths = listed_paths(settings.model or [])
-    tags = config.data.target_tags
     if paths:
-        models = _adopt_models(paths, tags)
+        models = _adopt_models(paths, config)
         origin = f"from {' and '.join(paths)}"
     else:
         sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
-        models = _train_models(sample, settings, tags)
+        models = _train_models(sample, config)
         origin = f"learned from {plural(len(sample), 'pair')}"
         draft.report["lines_per_side"] = len(sample)
     sizes: list[str] = []
@@ -147,6 +148,24 @@ def check_target_tags(tokenizer: Tokenizer, tags: Iterable[str]) -> None:
             f"this model has no target tag {unknown[0]!r}; {advice}, or train a new model on all "
             "corpora"
         )
+
+
+def symbols_of_hints(config: Config) -> Sequence[str]:
+    """Return the symbols that the vocabulary needs for `batching.hints`; none without it."""
+    return HINT_SYMBOLS if config.batching.hints else ()
+
+
+def check_hints(tokenizer: Tokenizer, config: Config) -> None:
+    """Raise UserError if the config asks for hints, and the tokenizer of a given model lacks them.
+
+    New symbols would need new rows in the embedding of that model.
+    """
+    if config.batching.hints and not tokenizer.has_hints:
+        with blame_setting(("batching", "hints")):
+            raise UserError(
+                "the model of training.init_from has no symbols for hints in its vocabulary; set "
+                "batching.hints to 0, or train a new model"
+            )
 
 
 def _take_over(draft: Draft, config: Config, model: Artifact) -> Tokenizer:
@@ -224,28 +243,31 @@ def find_unknown_letters(
     return source, target
 
 
-def _adopt_models(paths: list[str], tags: Sequence[str]) -> dict[str, bytes]:
+def _adopt_models(paths: list[str], config: Config) -> dict[str, bytes]:
     """Return existing models, one for both sides or one for each side, by their new file names.
 
     The model of the sources gets the target tags.
     """
+    tags = config.data.target_tags
     if len(paths) == 1:
-        return {JOINT_MODEL: adopt_model(Path(paths[0]), tags)}
+        symbols = symbols_of_hints(config)
+        return {JOINT_MODEL: adopt_model(Path(paths[0]), tags, symbols)}
     source, target = paths
     return {SOURCE_MODEL: adopt_model(Path(source), tags), TARGET_MODEL: adopt_model(Path(target))}
 
 
-def _train_models(
-    sample: list[tuple[str, str]], settings: TokenizerSettings, tags: Sequence[str]
-) -> dict[str, bytes]:
+def _train_models(sample: list[tuple[str, str]], config: Config) -> dict[str, bytes]:
     """Train one model on both sides, or one on each side; return them by their file names.
 
     The model of the sources gets the target tags.
     """
+    settings = config.tokenizer
+    tags = config.data.target_tags
     if settings.joint:
         # Source, target, source, target: the order of the lines matters for the bits.
         lines = chain.from_iterable(sample)
-        return {JOINT_MODEL: train_model(lines, settings, JOINT_MODEL, tags)}
+        symbols = symbols_of_hints(config)
+        return {JOINT_MODEL: train_model(lines, settings, JOINT_MODEL, tags, symbols)}
     sources = (source for source, _ in sample)
     targets = (target for _, target in sample)
     return {
@@ -310,11 +332,16 @@ def separate_digits(line: str) -> str:
 
 
 def train_model(
-    lines: Iterable[str], settings: TokenizerSettings, name: str, tags: Sequence[str] = ()
+    lines: Iterable[str],
+    settings: TokenizerSettings,
+    name: str,
+    tags: Sequence[str] = (),
+    symbols: Sequence[str] = (),
 ) -> bytes:
     """Train a SentencePiece model, and return it serialised; `name` is its file name.
 
-    `tags`: target tags; each becomes a control symbol, which no text can contain.
+    `tags`: target tags; each becomes a control symbol, which no text can contain. `symbols`: parts
+    of texts that always become one subword each, such as the symbols of hints.
     """
     lines = _split_long_lines(lines)
     # In other kinds of models, each character is a subword anyway, and boundaries are errors.
@@ -340,6 +367,7 @@ def train_model(
             bos_id=BOS,
             eos_id=EOS,
             control_symbols=[piece_of_tag(tag) for tag in tags],
+            user_defined_symbols=list(symbols),
             minloglevel=3,  # errors come as exceptions
         )
     except RuntimeError as error:

@@ -36,6 +36,7 @@ import numpy as np
 import pytest
 
 from folders import train
+from mtkit.batching.hints import HintWriter
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.columns import find_texts, has_header
@@ -437,6 +438,13 @@ def encode(normalization: str, text: str) -> None:
     tokenizer(normalization).source_offsets(text)
 
 
+def write_hints(text: str) -> None:
+    """Write the second form of a pair with this text on both sides, and of pairs with its lines."""
+    pairs = [pair(text, text), *(pair(line, line) for line in lines_of(text))]
+    sample = [(each.source, each.target) for each in pairs]
+    HintWriter(sample, tokenizer(), share=1.0, seed=1).write(pairs, 0)
+
+
 def decode(text: str) -> None:
     (ids,) = tokenizer().encode_target([text])
     tokenizer().decode([ids])
@@ -585,6 +593,7 @@ SLOW_FUNCTIONS: dict[str, TextFunction] = {
     "text steps, as a prefix": lambda text: split_and_join(request(), "A dog.", prefix=text),
     "spell": spell,
     "flags": flag,
+    "hints": write_hints,
     "encode": partial(encode, "identity"),
     "encode with nmt_nfkc": partial(encode, "nmt_nfkc"),
     "decode": decode,

@@ -122,7 +122,7 @@ class CTranslate2Engine(Engine):
         self._queue = BatchQueue(2 * workers, self._search)
         self._source, self._target = tokenizer.vocabularies
         self._ids = {piece: i for i, piece in enumerate(self._target)}
-        self._forbidden = [[self._target[i]] for i in (PAD, BOS, *tokenizer.tags_of_targets)]
+        self._forbidden = [[self._target[i]] for i in (PAD, BOS, *tokenizer.source_only)]
 
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False

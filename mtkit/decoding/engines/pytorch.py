@@ -95,7 +95,7 @@ class PyTorchEngine(Engine):
         model = Ensemble(loaded) if len(loaded) > 1 else loaded[0]
         model = model.to(pick_device(options.device), TORCH_DTYPES[compute_type])
         tokenizer = models[0].tokenizer
-        return cls(model.eval(), workers, tokenizer.tags_of_targets, find_word_parts(tokenizer))
+        return cls(model.eval(), workers, tokenizer.source_only, find_word_parts(tokenizer))
 
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
