@@ -118,7 +118,12 @@ def tokenizer_recipe(config: Config) -> Recipe:
 def batches_recipe(config: Config) -> Recipe:
     """Return the settings that batches depend on, besides the text and the tokenizer."""
     weights = [corpus.weight for corpus in config.data.corpora("train").values()]
-    sections = {"batching": config.batching, "data": {"train": {"weight": weights}}}
+    sections: dict[str, Any] = {
+        "batching": config.batching,
+        "data": {"train": {"weight": weights}},
+    }
+    if config.batching.hints:  # nothing else in batches is random
+        sections["seed"] = config.seed
     return Recipe(sections, ignored=frozenset({Scope.EXECUTION, Scope.TRAINING}))
 
 

@@ -221,8 +221,10 @@ class _Counts:
         """Count the pairs of a chunk."""
         # The lengths are uint16, in which the sum would overflow.
         source_tokens, target_tokens = chunk.lengths.sum(axis=0, dtype=np.int64).tolist()
-        self.kept += len(chunk.kept) - chunk.hinted
-        self.hinted += chunk.hinted
+        if chunk.is_hinted:
+            self.hinted += len(chunk.kept)
+        else:
+            self.kept += len(chunk.kept)
         self.source_tokens += source_tokens
         self.target_tokens += target_tokens
         for pair, reason in chunk.dropped:
@@ -272,7 +274,8 @@ def _write_store(
             corpora = np.array([pair.corpus for pair in chunk.kept], np.uint16)
             append(chunk.tokens, chunk.lengths, corpora)
             counts.add(chunk)
-            bar.advance(len(chunk.kept) + len(chunk.dropped))
+            if not chunk.is_hinted:
+                bar.advance(len(chunk.kept) + len(chunk.dropped))
         if not counts.kept:
             reasons = [f"{pairs.count:,} {reason}" for reason, pairs in counts.dropped.items()]
             raise UserError(

@@ -29,8 +29,8 @@ class Encoded(NamedTuple):
     """Concatenated ids; for each pair first the source, then the target."""
     dropped: list[tuple[Pair, str]]
     """The dropped pairs, each with the reason: blank, duplicate, a rule, or too long."""
-    hinted: int = 0
-    """How many of the kept pairs, the last ones, are second forms of other pairs, with hints."""
+    is_hinted: bool = False
+    """Whether these are second forms of the pairs of the chunk before, with hints."""
 
 
 def encode_pairs(
@@ -42,13 +42,11 @@ def encode_pairs(
 ) -> Iterator[Encoded]:
     """Yield chunks of encoded pairs in order; only a few chunks are in memory.
 
-    `pair_filter`: the rules of `batching.drop`; None: no rules. `hint_writer`: adds a second form
-    of some pairs, with hints; None: none.
+    `pair_filter`: the rules of `batching.drop`; None: no rules. `hint_writer`: writes second forms
+    of some pairs, with hints, which follow the chunk; None: there are none.
     """
     # Pairs are deduplicated by 64-bit hashes, which take about 70 bytes of memory per pair.
     seen: set[int] | None = set() if settings.deduplicate else None
-    dtype = token_dtype(max(tokenizer.source_vocab, tokenizer.target_vocab))
-    threads = count_cores()
     for number, chunk in enumerate(prefetch(chunks(pairs))):
         sound: list[Pair] = []
         dropped: list[tuple[Pair, str]] = []
@@ -58,40 +56,44 @@ def encode_pairs(
                 sound.append(pair)
             else:
                 dropped.append((pair, fault))
-        first_hinted = len(sound)
+        encoded = _encode(sound, tokenizer, settings.max_length)
+        yield encoded._replace(dropped=dropped + encoded.dropped)
         if hint_writer is not None:
-            sound += hint_writer.write(sound, number)
-        # All lines of a chunk at once, which SentencePiece divides among its threads.
-        sources = tokenizer.encode_source([pair.tagged for pair in sound], threads)
-        targets = tokenizer.encode_target([pair.target for pair in sound], threads)
-        kept: list[Pair] = []
-        lengths: list[tuple[int, int]] = []
-        ids: list[int] = []
-        hinted = 0
-        for place, (pair, source, target) in enumerate(zip(sound, sources, targets, strict=True)):
-            is_hinted = place >= first_hinted
-            if source and pair.target_tag is not None:
-                source = [tokenizer.tags[pair.target_tag], *source]
-            reason = None
-            if not (source and target):  # text that the tokenizer removes
-                reason = "blank"
-            elif max(len(source), len(target)) > settings.max_length:
-                reason = "too long"
-            if reason is None:
-                kept.append(pair)
-                hinted += is_hinted
-                lengths.append((len(source), len(target)))
-                ids += source
-                ids += target
-            elif not is_hinted:  # the pair itself is kept
-                dropped.append((pair, reason))
-        yield Encoded(
-            kept=kept,
-            lengths=np.array(lengths, np.uint16).reshape(-1, 2),  # (0, 2) if no pair is kept
-            tokens=np.array(ids, dtype),
-            dropped=dropped,
-            hinted=hinted,
-        )
+            hinted = hint_writer.write(encoded.kept, number)
+            # What is too long with hints is not missed: the pair itself is kept.
+            yield _encode(hinted, tokenizer, settings.max_length)._replace(
+                dropped=[], is_hinted=True
+            )
+
+
+def _encode(pairs: list[Pair], tokenizer: Tokenizer, max_length: int) -> Encoded:
+    """Encode the pairs of a chunk; drop those without text, or with too much."""
+    # All lines of a chunk at once, which SentencePiece divides among its threads.
+    threads = count_cores()
+    sources = tokenizer.encode_source([pair.tagged for pair in pairs], threads)
+    targets = tokenizer.encode_target([pair.target for pair in pairs], threads)
+    kept: list[Pair] = []
+    dropped: list[tuple[Pair, str]] = []
+    lengths: list[tuple[int, int]] = []
+    ids: list[int] = []
+    for pair, source, target in zip(pairs, sources, targets, strict=True):
+        if source and pair.target_tag is not None:
+            source = [tokenizer.tags[pair.target_tag], *source]
+        if not (source and target):  # text that the tokenizer removes
+            dropped.append((pair, "blank"))
+        elif max(len(source), len(target)) > max_length:
+            dropped.append((pair, "too long"))
+        else:
+            kept.append(pair)
+            lengths.append((len(source), len(target)))
+            ids += source
+            ids += target
+    return Encoded(
+        kept=kept,
+        lengths=np.array(lengths, np.uint16).reshape(-1, 2),  # (0, 2) if no pair is kept
+        tokens=np.array(ids, token_dtype(max(tokenizer.source_vocab, tokenizer.target_vocab))),
+        dropped=dropped,
+    )
 
 
 def _find_fault(pair: Pair, seen: set[int] | None, pair_filter: PairFilter | None) -> str | None:

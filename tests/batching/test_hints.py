@@ -277,6 +277,13 @@ def test_the_share_changes_the_batches_but_not_the_vocabulary(tmp_path: Path) ->
     assert off.difference(tokenizer_recipe(some).resolved()) is not None
 
 
+def test_batches_with_hints_depend_on_the_seed(tmp_path: Path) -> None:
+    for share, is_dependent in ((0.0, False), (0.1, True)):
+        first = batches_recipe(config(tmp_path, share, seed=1)).resolved()
+        change = batches_recipe(config(tmp_path, share, seed=2)).difference(first)
+        assert (change is not None) == is_dependent
+
+
 def test_two_vocabularies_cannot_have_hints(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"batching\.hints needs a joint tokenizer"):
         config(tmp_path, 0.1, tokenizer={"vocab_size": 400, "joint": False})
