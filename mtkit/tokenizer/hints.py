@@ -21,10 +21,3 @@ SOURCE_SYMBOLS = (HINT_BEGIN, HINT_MEANS, HINT_END)
 """The symbols of hints, which only sources have."""
 HINT_SYMBOLS = (*SOURCE_SYMBOLS, *PLACEHOLDERS)
 """All of them, as user-defined symbols of a SentencePiece vocabulary."""
-
-_REMOVAL = str.maketrans("", "", "".join(HINT_SYMBOLS))
-
-
-def without_hint_symbols(text: str) -> str:
-    """Return a text of a user without these characters, so that it cannot act as a hint."""
-    return text if text.isascii() else text.translate(_REMOVAL)

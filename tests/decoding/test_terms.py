@@ -80,6 +80,10 @@ def obeying(tokenizer: Tokenizer) -> Translator:
     return Translator(Obeying(tokenizer), tokenizer, request)
 
 
+TOO_LONG = "Xylophone am Saxophon " * 3 + "und Xylophon"
+"""More subwords than `max_length` of the models of these tests allows."""
+
+
 def request_of(**settings: Any) -> Request:
     return Request(DecodingSettings(max_length=60)).changed(**{"glossary": GLOSSARY, **settings})
 
@@ -182,19 +186,32 @@ def test_without_a_term_nothing_changes(
     plain = open_window(listed, tokenizer, request_of(glossary={}, **settings))
     with_glossary = open_window(listed, tokenizer, request_of(glossary=glossary, **settings))
     assert with_glossary.sentences == plain.sentences
-    assert with_glossary.lines == plain.lines
+    assert [line.leaves for line in with_glossary.lines] == [line.leaves for line in plain.lines]
+    assert not any(line.terms for line in with_glossary.lines)
 
 
-def test_a_model_without_hints_reads_the_plain_line_and_missing_terms_are_known(
+def test_a_model_without_hints_reads_the_plain_line_and_a_second_search_finds_the_terms(
     without_hints: Tokenizer,
 ) -> None:
     with_glossary = open_window([Line("A dog.")], without_hints, request_of())
     plain = open_window([Line("A dog.")], without_hints, request_of(glossary={}))
     assert with_glossary.sentences == plain.sentences
     translator = copier_of(without_hints)
-    with silently(), pytest.warns(TranslationWarning, match="1 line lacks a term"):
+    with silently():
         (translation,) = translator.results(["A dog."], glossary=GLOSSARY)
-    assert translation.missing_terms == ["Hund"]
+    assert "Hund" in translation.text
+    assert translation.missing_terms == []
+    assert translation.mended == ("term",)
+
+
+def test_a_term_that_no_translation_has_room_for_is_missing_and_flagged(
+    without_hints: Tokenizer,
+) -> None:
+    long_target = "Hund " * 70
+    translator = copier_of(without_hints)
+    with silently(), pytest.warns(TranslationWarning, match="1 line lacks a term"):
+        (translation,) = translator.results(["A dog."], glossary={"dog": long_target})
+    assert translation.missing_terms == [long_target.strip()]
     assert "term" in translation.flags
 
 
@@ -359,15 +376,15 @@ def test_the_command_warns_of_missing_terms_and_flags_their_lines(
 ) -> None:
     source, flags, terms = (tmp_path / name for name in ("in.txt", "flags.jsonl", "terms.tsv"))
     source.write_text("Why?\nA dog runs.\n")
-    terms.write_text("dog\tXylophon\n")
+    terms.write_text(f"dog\t{TOO_LONG}\n")
     options = ["-m", str(folder), "--engine", "torch", "--glossary", str(terms)]
     assert call("translate", str(source), *options, "--flags", str(flags)) == 0
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 2
-    assert "1 line lacks a term of the glossary; first: line 2 (Xylophon)" in captured.err
+    assert "1 line lacks a term of the glossary; first: line 2 (Xylophon" in captured.err
     records = [json.loads(line) for line in flags.read_text().splitlines()]
     assert "missing_terms" not in records[0]
-    assert records[1]["missing_terms"] == ["Xylophon"] and "term" in records[1]["flags"]
+    assert records[1]["missing_terms"] == [TOO_LONG] and "term" in records[1]["flags"]
 
 
 def test_a_column_of_a_table_is_translated_with_the_glossary(
@@ -375,12 +392,12 @@ def test_a_column_of_a_table_is_translated_with_the_glossary(
 ) -> None:
     table, terms = tmp_path / "in.csv", tmp_path / "terms.csv"
     table.write_text("id,English\n1,Why?\n2,A dog runs.\n")
-    terms.write_text("dog,Xylophon\n")
+    terms.write_text(f"dog,{TOO_LONG}\n")
     options = ["-m", str(folder), "--engine", "torch", "--glossary", str(terms)]
     assert call("translate", str(table), *options, "--columns", "English") == 0
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 3
-    assert "1 row lacks a term of the glossary; first: row 3 (Xylophon)" in captured.err
+    assert "1 row lacks a term of the glossary; first: row 3 (Xylophon" in captured.err
 
 
 def test_a_faulty_glossary_is_one_line_on_stderr(

@@ -20,7 +20,6 @@ from mtkit.corpus.tables import is_table, open_rows, place_of
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import UserError
 from mtkit.report import say
-from mtkit.tokenizer.hints import without_hint_symbols
 
 MAX_TERM_CHARACTERS = 500
 """Longest source or target of an entry; a longer one is no term."""
@@ -227,8 +226,8 @@ class _Entries:
         """
         if len(cells) != 2:
             self._check_cells(cells, number)
-        source = normalise(without_hint_symbols(cells[0]))
-        target = normalise(without_hint_symbols(cells[1])) if len(cells) > 1 else ""
+        source = normalise(cells[0])
+        target = normalise(cells[1]) if len(cells) > 1 else ""
         if target == source:
             target = ""
         problem = _find_problem(source, target)

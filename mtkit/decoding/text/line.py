@@ -14,7 +14,6 @@ from mtkit.decoding.estimation.estimator import NO_ESTIMATE, WITHOUT_FACTS, Esti
 from mtkit.errors import UserError
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.hints import without_hint_symbols
 
 # Kana and Han, their punctuation, and wide forms: text without spaces between words or sentences.
 CLOSE_CHARACTERS = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
@@ -185,12 +184,12 @@ TextStep = Callable[[Sequence[Span], Context], list[SplitSpan]]
 
 def normalised_text(line: Line) -> str:
     """Return the text of a line as corpora are normalised."""
-    return normalise(without_hint_symbols(without_surrogates(line.text)))
+    return normalise(without_surrogates(line.text))
 
 
 def normalised_prefix(line: Line) -> str:
     """Return the prefix of a line as corpora are normalised; empty: the line has no prefix."""
-    return normalise(without_hint_symbols(without_surrogates(line.prefix)))
+    return normalise(without_surrogates(line.prefix))
 
 
 def without_surrogates(text: str) -> str:

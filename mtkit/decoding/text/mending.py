@@ -15,8 +15,9 @@ from itertools import accumulate
 from mtkit.corpus.characters import is_space, is_word_character
 from mtkit.decoding.text.line import Answer
 from mtkit.decoding.text.sentences import UNSPACED
-from mtkit.tokenizer.hints import PLACEHOLDERS, without_hint_symbols
+from mtkit.tokenizer.hints import HINT_SYMBOLS, PLACEHOLDERS
 
+_SYMBOL = re.compile(f"[{''.join(HINT_SYMBOLS)}]")
 _PLACEHOLDER = re.compile(f"[{''.join(PLACEHOLDERS)}]")
 _OPENING = frozenset("([{<\"'`“”„‚‘")
 _CLOSING = frozenset(")]}>\"'`“”‘’")
@@ -54,10 +55,8 @@ def mend(answer: Answer, source: str, tags: Sequence[TagPair] = ()) -> Answer:
 
 def drop_symbols(answer: Answer) -> Answer:
     """Return the answer without symbols of hints and placeholders."""
-    if without_hint_symbols(answer.text) == answer.text:  # nearly always
-        return answer
-    symbols = [place for place, each in enumerate(answer.text) if not without_hint_symbols(each)]
-    return _drop(answer, symbols)
+    symbols = [symbol.start() for symbol in _SYMBOL.finditer(answer.text)]
+    return _drop(answer, symbols) if symbols else answer
 
 
 def replace_characters(answer: Answer, pieces: Sequence[str]) -> Answer:
