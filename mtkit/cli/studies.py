@@ -201,7 +201,8 @@ def export(
     ] = None,
     model: Model = None,
     to: Annotated[
-        Literal["ctranslate2", "huggingface"] | None, Option(help="Convert to this format.")
+        Literal["ctranslate2", "huggingface", "html"] | None,
+        Option(help="Convert to this format."),
     ] = None,
     from_: Annotated[
         Literal["huggingface"] | None,
@@ -210,7 +211,10 @@ def export(
     output: Annotated[
         Path | None,
         Option(
-            "-o", "--output", metavar="DIR", help="New folder (default for ctranslate2: a cache)."
+            "-o",
+            "--output",
+            metavar="PATH",
+            help="New folder, or file for html (default for ctranslate2: a cache).",
         ),
     ] = None,
     quantization: Annotated[
@@ -225,8 +229,9 @@ def export(
     """Export a model to another format, or import one.
 
     Exports to CTranslate2, which `mtkit translate` also does automatically. Exports to Hugging
-    Face's MarianMT, and imports from it.
-    Example: mtkit export --to huggingface -o exported
+    Face's MarianMT, and imports from it. Exports to one HTML page that translates in a browser,
+    without a network.
+    Example: mtkit export --to html -o translator.html
     """
     if from_ is not None:
         refuse("cannot be used with --from", to=to, model=model, quantization=quantization)
@@ -237,7 +242,13 @@ def export(
     if folder is not None:
         raise UserError(f"{folder} is used only with --from; give a model of mtkit with -m")
     if to is None:
-        raise UserError("export: choose a format with --to ctranslate2 or --to huggingface")
+        raise UserError("export: choose a format with --to ctranslate2, huggingface or html")
+    if to == "html":
+        refuse("needs --to ctranslate2", quantization=quantization)
+        from mtkit.formats.html import export_to_html
+
+        export_to_html(model, output)
+        return
     if to == "huggingface":
         refuse("needs --to ctranslate2", quantization=quantization)
         from mtkit.formats.huggingface import export_to_huggingface

@@ -6,6 +6,7 @@ which are the vowels of many scripts, and take each letter of Georgian for a sma
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
@@ -54,6 +55,14 @@ def is_word_character(character: str) -> bool:
     is_selector = ord(character) in _VARIATION_SELECTORS
     is_of_word = is_letter(character) or is_mark(character) or is_number(character)
     return (is_of_word or is_connector) and not is_selector
+
+
+@cache
+def assigned_characters() -> tuple[str, ...]:
+    """Return all characters to which Unicode gives a meaning, in the order of their codes."""
+    meaningless = ("Cn", "Co", "Cs")  # unassigned, private, surrogates
+    every = map(chr, range(sys.maxunicode + 1))
+    return tuple(character for character in every if category(character) not in meaningless)
 
 
 @cache

@@ -17,9 +17,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
-from mtkit.corpus.characters import is_letter, is_mark, is_sign, is_small, is_space, title_case
+from mtkit.corpus.characters import (
+    assigned_characters,
+    is_letter,
+    is_mark,
+    is_sign,
+    is_small,
+    is_space,
+    title_case,
+)
 from mtkit.corpus.languages import script_of
 from mtkit.corpus.text import compose, is_blank
 
@@ -104,6 +112,47 @@ class SourceSpelling:
         if any(map(self._is_known, letters)):
             return False
         return bool(letters) and self._scripts.isdisjoint(map(script_of, letters))
+
+    def tables(self) -> dict[str, Any]:
+        """Return all that `respell` and `lacks_script_of` look up, for a program without mtkit.
+
+        Tables of characters list for each spelling those that it stands for. Look-alikes in words
+        of several scripts are not among them, because they depend on the word.
+        """
+        nearest: defaultdict[str, str] = defaultdict(str)
+        nearest_opening: defaultdict[str, str] = defaultdict(str)
+        for character in assigned_characters():
+            if self._is_far(character) or self._is_known(character):
+                continue
+            closing = self._find(character, False)
+            if closing is not None:
+                nearest[closing] += character
+            opening = self._find(character, True) if _may_be_quote(character) else closing
+            if opening is not None and opening != closing:
+                nearest_opening[opening] += character
+        below = " with marks below"
+        with_marks = {
+            key.removesuffix(below): letters[0]
+            for key, letters in self._characters.items()
+            if key.endswith(below) and letters
+        }
+        marks_below = (c for c in assigned_characters() if unicodedata.combining(c) in _BELOW)
+        return {
+            "nearest": nearest,
+            "nearestOpening": nearest_opening,
+            "marksBelow": "".join(marks_below),
+            "lettersWithMarksBelow": with_marks,
+            "scripts": sorted(filter(None, self._scripts)),
+        }
+
+    def _is_far(self, character: str) -> bool:
+        """Return whether it surely has no known spelling, which is true of most characters.
+
+        It is a letter without case of a script that the vocabulary lacks, such as an ideograph.
+        """
+        has_no_equivalents = unicodedata.is_normalized("NFKD", character)
+        is_caseless = unicodedata.category(character) == "Lo" and not is_blank(character)
+        return has_no_equivalents and is_caseless and script_of(character) not in self._scripts
 
     def _is_spelled(self, line: str) -> bool:
         """Return whether the vocabulary can spell the line as it is."""
@@ -437,6 +486,10 @@ def _equivalents(character: str) -> list[str]:
 
 def _is_dash(text: str) -> bool:
     return len(text) == 1 and unicodedata.category(text) == "Pd"
+
+
+def _may_be_quote(character: str) -> bool:
+    return is_sign(character) or _is_modifier(character)
 
 
 def _is_modifier(letter: str) -> bool:
