@@ -35,14 +35,13 @@ from mtkit.tokenizer.codec import Tokenizer
 SENTENCES = ["A dog runs.", "Two men, one boat.", "It rains on the plain in Spain.", "Why?"]
 
 
-def train(sentences: list[str] = SENTENCES, *, vocab_size: int = 300, **options: Any) -> Tokenizer:
+def train(sentences: list[str] = SENTENCES, *, vocab_size: int = 300, **changes: Any) -> Tokenizer:
     model = io.BytesIO()
+    options: dict[str, Any] = {"model_type": "bpe", "byte_fallback": True} | changes
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(sentences * 20),
         model_writer=model,
         vocab_size=vocab_size,
-        model_type="bpe",
-        byte_fallback=True,
         pad_id=PAD,
         unk_id=1,
         bos_id=BOS,

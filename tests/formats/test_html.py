@@ -1,0 +1,309 @@
+"""Laws of `export --to html`: one page that translates as mtkit does, and asks for nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from architectures import ARCHITECTURES, seq2seq, transformer
+from browser import open_browser
+from folders import SENTENCES, as_if_trained, train, write_model
+from mtkit.config.decoding import DecodingSettings
+from mtkit.decoding.api import load
+from mtkit.decoding.engines.engine import Hypothesis, Request
+from mtkit.decoding.text.line import Line
+from mtkit.decoding.text.pipeline import open_window
+from mtkit.errors import UserError
+from mtkit.formats.html import export_to_html
+from mtkit.models.folder import open_model
+from mtkit.tokenizer.codec import Tokenizer
+from nasties import VALID
+from pages import run_in_page, translate_in_page
+from scripts import SAMPLES
+
+Capture = pytest.CaptureFixture[str]
+
+TEXTS = [*SENTENCES, *VALID.values()]
+for sample in SAMPLES.values():
+    TEXTS += [sample.first, f"{sample.first} {sample.second}", sample.first.upper()]
+TEXTS += [
+    "“Hello”, she said – ‘fine’…",
+    "A dog—a man—runs.",
+    "« Two men » ″one″ ′boat′",
+    "① ½ Ⅷ ٣ ＡＢＣ ﬁne",
+    "A dȯg rụns ṣọ̀ ş ș",
+    "A DOG RUNS IN SPAIN. WHY? TWO MEN.",
+    "Two Men And One Boat Rains On Plain Spain",
+    "2024-05-06: A dog runs. (3)",
+    "1) Two men, one boat. :-)",
+    "• A dog runs 🐕 on the 👍🏽 plain. 😀",
+    "<b>A dog</b> runs.",
+    "<i>A dog runs.</i> {name}",
+    "See https://example.org/x or /usr/bin/x for {{name}} %s.",
+    "00:01.000 --> 00:02.000",
+    "Straße ŉ ǆ Ǆ ﬀ İ I ı",
+    "STRASSE ŉ ǆ Ǆ ﬀ İ DOG RUNS",
+    "a" * 200,
+    "A dog runs " * 20,
+    "ⰀⰁ ꙮ 한글 漢字かな",
+]
+"""Texts for which the page must do what mtkit does."""
+TEXTS = [re.sub(r"[\n\r]", " ", text) for text in TEXTS]
+RANGES = [range(0x20, 0x370), range(0x1E00, 0x2C00), range(0xFB00, 0xFB10), range(0xFF00, 0xFFF0)]
+MANY_CHARACTERS = tuple(sorted({*"".join(TEXTS), *map(chr, chain(*RANGES))}))
+FEW_CHARACTERS = tuple(map(chr, range(0x20, 0x100)))
+"""What the vocabularies of the tests are asked about; all of Unicode takes seconds."""
+
+
+def export(folder: Path, tokenizer: Tokenizer, kind: Any = None, **decoding: Any) -> Path:
+    """Export a model with random weights, and return the page."""
+    write_model(folder / "model", tokenizer, kind or transformer(), as_if_trained, **decoding)
+    export_to_html(str(folder / "model"), folder / "page.html")
+    return folder / "page.html"
+
+
+random_texts = settings(max_examples=3, phases=[Phase.generate])
+"""Few examples of many texts, and no search for a smaller one, because each starts node."""
+
+
+@contextmanager
+def unicode_of(characters: tuple[str, ...]) -> Iterator[None]:
+    """Export as if Unicode had only these characters."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("mtkit.tokenizer.spelling", "mtkit.formats.html"):
+            patch.setattr(f"{module}.assigned_characters", lambda: characters)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_characters() -> Iterator[None]:
+    with unicode_of(FEW_CHARACTERS):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page whose model knows some letters with accents, and similar ones of all others."""
+    folder = tmp_path_factory.mktemp("page")
+    tokenizer = train(
+        [*SENTENCES, "é ǹ ạ “x” 1 2 3", "İ ı Ş ş"],
+        vocab_size=340,
+        normalization_rule_name="identity",
+    )
+    with unicode_of(MANY_CHARACTERS):
+        return export(folder, tokenizer, truecase=True)
+
+
+TRANSFORMERS = sorted(
+    name
+    for name, kind in ARCHITECTURES.items()
+    if kind.kind == "transformer" and name != "transformer-neighbourhood"
+)
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_page_translates_as_ctranslate2_does_in_int8(name: str, tmp_path: Path) -> None:
+    tokenizer = train(normalization_rule_name="identity")
+    page = export(tmp_path, tokenizer, ARCHITECTURES[name])
+    lines = [*SENTENCES, "", "A dog. Two men!", "  one   boat ", "Spain " * 30]
+    translator = load(tmp_path / "model", "cpu", engine="ctranslate2", compute_type="int8")
+    assert translate_in_page(page, lines) == translator.translate(lines, beam=1)
+
+
+@pytest.mark.parametrize(
+    "decoding", [{"min_length": 6}, {"repetition_penalty": 1.5}, {"no_repeat_ngram": 2}], ids=str
+)
+def test_a_page_keeps_the_constraints_of_the_search(
+    decoding: dict[str, float], tmp_path: Path
+) -> None:
+    page = export(tmp_path, train(), **decoding)
+    translator = load(tmp_path / "model", "cpu", engine="ctranslate2", compute_type="int8")
+    assert translate_in_page(page, SENTENCES) == translator.translate(SENTENCES, beam=1)
+
+
+def test_a_page_of_a_model_with_tags_reads_the_chosen_tag(tmp_path: Path) -> None:
+    tokenizer = train(vocab_size=302, control_symbols=["<2hau>", "<2yor>"])
+    page = export(tmp_path, tokenizer)
+    translator = load(tmp_path / "model", "cpu", engine="ctranslate2", compute_type="int8")
+    for tag in ("hau", "yor"):
+        expected = translator.translate(SENTENCES, beam=1, tag=tag)
+        assert translate_in_page(page, SENTENCES, tag) == expected
+
+
+READ_AND_WRITE = """
+return input.map((text) => {
+  const ids = translator.source.encode(text.toWellFormed?.() ?? text);
+  return [ids, translator.source.decode(ids)];
+});
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"normalization_rule_name": "identity"},
+        {"normalization_rule_name": "nmt_nfkc"},
+        {"normalization_rule_name": "nfkc_cf", "byte_fallback": False, "vocab_size": 80},
+        {"user_defined_symbols": ["</script>", "og", "<s", "\ufdd0"], "split_digits": True},
+        {"model_type": "unigram", "vocab_size": 290, "user_defined_symbols": ["in the"]},
+        {"model_type": "unigram", "vocab_size": 36, "byte_fallback": False},
+        {"add_dummy_prefix": False, "remove_extra_whitespaces": False},
+    ],
+    ids=str,
+)
+def test_a_page_splits_text_as_sentencepiece_does(options: dict[str, Any], tmp_path: Path) -> None:
+    tokenizer = train(**options)
+    page = export(tmp_path, tokenizer)
+    processor = tokenizer._source
+
+    def check(texts: list[str]) -> None:
+        texts = [*texts, *(f"  {text}  dog " for text in texts)]
+        for text, (ids, decoded) in zip(
+            texts, run_in_page(page, READ_AND_WRITE, texts), strict=True
+        ):
+            assert ids == processor.encode(text), repr(text)
+            assert [decoded] == tokenizer.decode([ids]), repr(text)
+
+    check([text.encode(errors="replace").decode() for text in TEXTS])
+    letters = st.sampled_from(
+        ["dog", " ", "  ", "▁", "</script>", "og", "<s", "in the", "½", "é", "1"]
+    )
+    texts = st.lists(letters | st.characters(exclude_categories=["Cs"]), max_size=12).map("".join)
+    random_texts(given(st.lists(texts, min_size=60, max_size=60))(check))()
+
+
+STEPS = """
+const read = [];
+translator.translateIds = async (ids) => { read.push(ids); return "Ein Hund."; };
+const results = [];
+for (const line of input) {
+  const text = await translator.translate(line, null, async () => {});
+  results.push([text, read.splice(0)]);
+}
+return results;
+"""
+
+
+@pytest.mark.slow
+def test_a_page_applies_the_text_steps_of_mtkit(page: Path) -> None:
+    # All but the splitting into sentences, for which the page has simpler rules.
+    tokenizer = open_model(page.parent / "model").tokenizer
+    request = Request(DecodingSettings(beam=1, truecase=True, max_length=12))
+    answer = Hypothesis(tokenizer.encode_target(["Ein Hund."])[0], score=None, finished=True)
+    mixed = st.sampled_from(
+        [*"aAéÉạ“”’–-— .!?<>{}/1①½", "DOG", "dog ", "<b>", "🐕", "\u0323", "\t"]
+    )
+    texts = st.lists(mixed, max_size=30).map("".join)
+
+    def check(lines: list[str]) -> None:
+        results = run_in_page(page, STEPS, lines)
+        for line, (text, read) in zip(lines, results, strict=True):
+            window = open_window([Line(line)], tokenizer, request)
+            assert read == [sentence.source for sentence in window.sentences], repr(line)
+            (translation,) = window.join([[answer]] * len(window.sentences))
+            assert text == translation.text, repr(line)
+
+    check(TEXTS)
+    random_texts(given(st.lists(texts, min_size=50, max_size=200))(check))()
+
+
+def test_a_page_translates_sentences_one_by_one_and_knows_abbreviations(tmp_path: Path) -> None:
+    line = "A dog runs. Two men vs. one boat. Why? On Approx. Spain."
+    expected = ["A dog runs.", "Two men vs. one boat.", "Why?", "On Approx. Spain."]
+    page = export(tmp_path, train(), sentences="en", abbreviations="Approx")
+    assert run_in_page(page, "return translator.splitter.split(input);", line) == expected
+
+
+def test_a_page_shows_what_is_typed_in_the_other_language(page: Path, tmp_path: Path) -> None:
+    lines = ["A dog runs.", "", "<img src=x onerror=alert(1)>", "Two men & one boat."]
+    expected = "\n".join(translate_in_page(page, lines))
+    with open_browser(tmp_path / "profile") as browser:
+        browser.open(page)
+        browser.evaluate("document.getElementById('source').focus()")
+        browser.call("Input.insertText", text="\n".join(lines))
+        browser.wait_until("document.getElementById('target').textContent !== ''")
+        browser.wait_until("!document.getElementById('target').hasAttribute('aria-busy')")
+        assert browser.evaluate("document.getElementById('target').textContent") == expected
+        assert browser.evaluate("document.getElementById('target').childElementCount") == 0
+        assert browser.evaluate("document.querySelectorAll('img').length") == 0
+        requested = [
+            event["params"]["request"]["url"]
+            for event in browser.events
+            if event.get("method") == "Network.requestWillBeSent"
+        ]
+        assert [url for url in requested if not url.startswith("blob:")] == [page.as_uri()]
+        assert not [event for event in browser.events if "exception" in str(event.get("method"))]
+        refused = "fetch('http://127.0.0.1:9/').then(() => false, () => true)"
+        assert browser.evaluate(refused)
+
+
+def test_a_page_translates_without_a_worker_too(page: Path, tmp_path: Path) -> None:
+    with open_browser(tmp_path / "profile") as browser:
+        browser.call("Page.addScriptToEvaluateOnNewDocument", source="delete window.Worker;")
+        browser.open(page)
+        browser.evaluate("document.getElementById('source').focus()")
+        browser.call("Input.insertText", text="A dog runs.")
+        browser.wait_until("document.getElementById('target').textContent.length > 1")
+        browser.wait_until("!document.getElementById('target').hasAttribute('aria-busy')")
+        expected = translate_in_page(page, ["A dog runs."])
+        assert [browser.evaluate("document.getElementById('target').textContent")] == expected
+
+
+def test_a_page_is_one_file_without_links_or_inline_handlers(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    markup = re.sub(r"<(script|style)\b([^>]*)>.*?</\1>", r"<\1\2></\1>", text, flags=re.DOTALL)
+    assert not re.search(r"\s(src|href|action|style|on\w+)=", markup)
+    assert "default-src 'none'" in markup
+    assert "unsafe" not in markup
+
+
+def test_no_subword_can_end_the_script_that_holds_it(tmp_path: Path) -> None:
+    page = export(tmp_path, train(user_defined_symbols=["</script><b>"]), abbreviations="</script>")
+    text = page.read_text(encoding="utf-8")
+    assert text.count("</script>") == len(re.findall(r"<script\b", text))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (seq2seq(), "model.encoder.kind is lstm; a page runs only Transformers"),
+        (ARCHITECTURES["transformer-lstm"], "model.decoder.kind is lstm"),
+        (ARCHITECTURES["transformer-neighbourhood"], "model.neighbourhood"),
+    ],
+    ids=str,
+)
+def test_a_model_that_no_page_can_run_is_refused_by_name(
+    kind: Any, message: str, tmp_path: Path
+) -> None:
+    write_model(tmp_path / "model", train(), kind)
+    with pytest.raises(UserError, match=re.escape(message)):
+        export_to_html(str(tmp_path / "model"), tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_page_needs_a_file_as_output(tmp_path: Path) -> None:
+    write_model(tmp_path / "model", train(), transformer())
+    with pytest.raises(UserError, match="choose a file with -o"):
+        export_to_html(str(tmp_path / "model"), None)
+    with pytest.raises(UserError, match="is a folder"):
+        export_to_html(str(tmp_path / "model"), tmp_path)
+
+
+def test_an_export_says_what_its_page_does_not_do(tmp_path: Path, capsys: Capture) -> None:
+    page = export(tmp_path, train())
+    messages = capsys.readouterr().err
+    assert f"exported: {page}" in messages
+    assert "limit: the page searches greedily" in messages
