@@ -126,7 +126,7 @@ def _decoding(opened: OpenedModel) -> dict[str, Any]:
         for word in words:
             if len(split_sentences(f"A {word}. A", settings.sentences)) == 1:
                 abbreviations.append(word)
-    forbidden = [PAD, BOS, *opened.tokenizer.tags_of_targets]
+    forbidden = [PAD, BOS, *opened.tokenizer.source_only]
     return settings.model_dump() | {"abbreviations": abbreviations, "forbidden": forbidden}
 
 
