@@ -2,10 +2,10 @@
 
 Draws a term for each line: a word of the source, and the word of the reference that it occurs with
 most often in the training text, and the other way round (Dice coefficient). Each line has a
-glossary of its own. Prints how many terms the translations have without and with the glossary, with
-and without inflection; BLEU without and with it; how many wrong terms are obeyed, whose
-translations are random words; and the throughput with a glossary of all terms, in turn with the
-throughput without.
+glossary of its own. Prints how many terms the translations have without and with the glossary, by
+hints alone and with the second search, with and without inflection; how many wrong terms are
+obeyed, whose translations are random words; BLEU and chrF of all; and the throughput with a
+glossary of all terms, in turn with the throughput without.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -93,8 +94,9 @@ def translate_each(
     translator: Translator, lines: Sequence[str], glossaries: Sequence[dict[str, str]]
 ) -> list[str]:
     """Translate each line with a glossary of its own."""
+    request = translator.request
     futures = [
-        translator.submit([Line(line)], translator.request.changed(glossary=glossary))
+        translator.submit([Line(line)], request.changed(glossary=glossary))
         for line, glossary in zip(lines, glossaries, strict=True)
     ]
     return [future.result()[0].text for future in futures]
@@ -140,20 +142,21 @@ def main() -> None:
     vocabulary = sorted(pairs.values())
     wrong = [(source, generator.choice(vocabulary)) for source, _ in right]
     print(f"{len(rows)} lines with a term, such as {right[:5]}")
-    texts = {
-        "without": translate_each(translator, lines, [{}] * len(lines)),
-        "right": translate_each(translator, lines, [dict([term]) for term in right]),
-        "wrong": translate_each(translator, lines, [dict([term]) for term in wrong]),
-    }
-    print(f"terms without a glossary: {count_terms(right, texts['without'])}")
-    print(f"terms with a glossary: {count_terms(right, texts['right'])}")
-    print(f"wrong terms without a glossary: {count_terms(wrong, texts['without'])}")
-    print(f"wrong terms obeyed: {count_terms(wrong, texts['wrong'])}")
+    by_hints = replace(translator, request=replace(translator.request, search_again=False))
     gold = [references[row] for row in rows]
-    for name in ("without", "right"):
-        scores = score(texts[name], gold, language=arguments.language, keys=["bleu", "chrf"])
+    print("glossary, second search: terms (as they are); BLEU, chrF")
+    for name, terms, glossary, chosen in (
+        ("none, no", right, False, by_hints),
+        ("right, no", right, True, by_hints),
+        ("right, yes", right, True, translator),
+        ("wrong, no", wrong, True, by_hints),
+        ("wrong, yes", wrong, True, translator),
+    ):
+        glossaries = [dict([term]) if glossary else {} for term in terms]
+        texts = translate_each(chosen, lines, glossaries)
+        scores = score(texts, gold, language=arguments.language, keys=["bleu", "chrf"])
         bleu, chrf = scores["bleu"].value, scores["chrf"].value
-        print(f"{name} terms: BLEU {bleu:.2f}, chrF {chrf:.2f}")
+        print(f"{name}: {count_terms(terms, texts)}; {bleu:.2f}, {chrf:.2f}")
     if translator.tokenizer.has_hints:
         ratio = measure_throughput(translator, lines, dict(right))
         print(f"throughput with hints / without: {ratio:.2f}")
