@@ -155,6 +155,11 @@ def copier_of(tokenizer: Tokenizer) -> Translator:
     return Translator(engine, tokenizer, Request(DecodingSettings(beam=2, max_length=60)))
 
 
+def searching_once(translator: Translator) -> Translator:
+    """Return the same translator without second searches, which other programs do not have."""
+    return replace(translator, request=replace(translator.request, search_again=False))
+
+
 def with_settings(translator: Translator, **settings: Any) -> Translator:
     """Return the same translator with another request, as `Request.changed` makes it."""
     return replace(translator, request=translator.request.changed(**settings))

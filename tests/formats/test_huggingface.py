@@ -23,7 +23,7 @@ from torch import Tensor
 
 import folders
 from architectures import LAYERS, pair, seq2seq, transformer
-from folders import tokenizer_in
+from folders import searching_once, tokenizer_in
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import load
 from mtkit.decoding.text.line import Line
@@ -142,7 +142,7 @@ def ours(model: Path, lines: list[str], engine: str = "torch", **search: Any) ->
     translator = load(
         model, "cpu", engine=engine, compute_type="float32", workers=1, threads=1, **search
     )
-    actual = list(translator.results(lines))
+    actual = list(searching_once(translator).results(lines))
     return [line.text for line in actual], [line.score or 0.0 for line in actual]
 
 

@@ -17,6 +17,7 @@ def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: Any, capsys: 
     monkeypatch.chdir(tmp_path)
     write_model(Path("runs/demo/model"), train(), transformer())
     Path("train.en").write_text("A dog runs.\nA <b>cat</b> sleeps.\n" * 50)
+    Path("terms.tsv").write_text("dog\tHund\n")
     Path("train.de").write_text("Ein Hund läuft.\nEine Katze schläft.\n" * 50)
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     names: dict[str, Any] = {}

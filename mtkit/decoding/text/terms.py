@@ -29,7 +29,7 @@ _HINT = re.compile(
 )
 _MARK = "\u0300"
 _HANGUL = re.compile("[\uac00-\ud7a3]")
-MIN_STEM = 3
+MIN_BEGINNING = 3
 """Fewest letters that two forms of a word begin with."""
 LAST_CLASS_OF_SIGNS = 9
 """Marks of higher combining classes are accents, points and tones."""
@@ -144,7 +144,7 @@ def find_missing(targets: Iterable[str], translation: str) -> list[str]:
 
     A target is there if its words follow each other in the translation, in any case, with any
     accents. An inflected form counts: it begins with two thirds of the letters of the word, and
-    with at least MIN_STEM.
+    with at least MIN_BEGINNING.
     """
     expected = dict.fromkeys(targets)
     if not expected:
@@ -200,7 +200,7 @@ def _without_accent(letter: str) -> str:
 
 def _beginning(word: str) -> str:
     """Return what all forms of a word have in common."""
-    return word[0] if _HANGUL.match(word) else word[:MIN_STEM]
+    return word[0] if _HANGUL.match(word) else word[:MIN_BEGINNING]
 
 
 def _is_form(word: str, target: str) -> bool:
@@ -209,5 +209,5 @@ def _is_form(word: str, target: str) -> bool:
         return True
     if _HANGUL.match(target):
         return word.startswith(target)  # particles follow a noun
-    stem = max(MIN_STEM, -(-2 * len(target) // 3))  # rounded up
+    stem = max(MIN_BEGINNING, -(-2 * len(target) // 3))  # rounded up
     return len(target) >= stem and word[:stem] == target[:stem]
