@@ -196,6 +196,7 @@ class Translator:
         if not request.may_search_again:
             return draft.translations
         for fault in FAULTS:
+            draft.mend(fault.name, fault.choose_others(draft))
             sentences = fault.find(draft)
             if not sentences:
                 continue

@@ -16,7 +16,7 @@ from mtkit.decoding.estimation.flags import has_loop
 from mtkit.decoding.text.line import Context, Translation
 from mtkit.decoding.text.pipeline import Window
 from mtkit.decoding.text.term_subwords import encode_term
-from mtkit.decoding.text.terms import without_hints
+from mtkit.decoding.text.terms import find_missing, without_hints
 
 NGRAM_IN_LOOP = 2
 """The second search for a translation with a loop repeats no n-gram of this many subwords."""
@@ -69,6 +69,10 @@ class Fault(ABC):
 
     name: str
     """The flag of lines with the fault."""
+
+    def choose_others(self, draft: DraftTranslations) -> dict[int, list[Hypothesis]]:
+        """Return by place the same hypotheses in another order, if one of them lacks the fault."""
+        return {}
 
     @abstractmethod
     def find(self, draft: DraftTranslations) -> dict[int, Sentence]:
@@ -160,19 +164,27 @@ class MissingTerms(Fault):
 
     name = "term"
 
+    def choose_others(self, draft: DraftTranslations) -> dict[int, list[Hypothesis]]:
+        """Put the best hypothesis that has all terms first: that costs no second search."""
+        chosen: dict[int, list[Hypothesis]] = {}
+        for place, terms in _find_missing_terms(draft).items():
+            ranked = draft.answers[place]
+            texts = draft.window.context.tokenizer.decode([each.tokens for each in ranked])
+            obeying = [
+                hypothesis
+                for hypothesis, text in zip(ranked, texts, strict=True)
+                if not find_missing(terms, text)
+            ]
+            if obeying:
+                others = [each for each in ranked if each is not obeying[0]]
+                chosen[place] = [obeying[0], *others]
+        return chosen
+
     def find(self, draft: DraftTranslations) -> dict[int, Sentence]:
-        missing = [set(translation.missing_terms) for translation in draft.translations]
-        if not any(missing):
-            return {}
-        wanted = [
-            [term for term in terms if term in missing[number]]
-            for number, line in enumerate(draft.window.lines)
-            for terms in line.terms_of_parts
-        ]
         found: dict[int, Sentence] = {}
-        for place, sentence in enumerate(draft.sentences):
-            if encoded := encode_terms(wanted[place], draft.window.context):
-                found[place] = replace(sentence, terms=encoded)
+        for place, terms in _find_missing_terms(draft).items():
+            if encoded := encode_terms(terms, draft.window.context):
+                found[place] = replace(draft.sentences[place], terms=encoded)
         return found
 
     def change(self, request: Request) -> Request:
@@ -182,6 +194,19 @@ class MissingTerms(Fault):
         self, draft: DraftTranslations, hypotheses: Mapping[int, Hypothesis]
     ) -> Container[int]:
         return hypotheses.keys()
+
+
+def _find_missing_terms(draft: DraftTranslations) -> dict[int, list[str]]:
+    """Return by place the terms of a sentence that the translation of its line lacks."""
+    missing = [set(translation.missing_terms) for translation in draft.translations]
+    if not any(missing):
+        return {}
+    wanted = [
+        [term for term in terms if term in missing[number]]
+        for number, line in enumerate(draft.window.lines)
+        for terms in line.terms_of_parts
+    ]
+    return {place: terms for place, terms in enumerate(wanted) if terms}
 
 
 def encode_terms(terms: Sequence[str], context: Context) -> list[list[int]]:

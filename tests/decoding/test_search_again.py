@@ -208,6 +208,16 @@ def test_sentences_without_their_terms_are_searched_with_the_missing_ones() -> N
 
 
 @pytest.mark.usefixtures("dog")
+def test_a_hypothesis_of_the_first_search_that_has_all_terms_costs_no_second_search() -> None:
+    ranked = "Any dog.|Two men run.|Two men in a boat.|Men, men, one boat."
+    translator, engine = translator_of([ranked])
+    (translation,) = translator.results(["Any dog."])
+    assert translation.text == "Two men in a boat."
+    assert translation.mended == ("term",)
+    assert len(engine.searches) == 1
+
+
+@pytest.mark.usefixtures("dog")
 def test_if_the_terms_do_not_fit_the_first_translation_stays() -> None:
     translator, _ = translator_of([CLEAN], [""])
     (translation,) = translator.results(["Any dog."])
