@@ -116,8 +116,7 @@ class Loop(Fault):
 
     def find(self, draft: DraftTranslations) -> dict[int, Sentence]:
         context = draft.window.context
-        facts = context.estimator.facts
-        is_usual = facts is not None and self.name in facts.unreliable_flags
+        is_usual = self.name in context.estimator.unreliable_flags
         # A user who forbids n-grams has chosen how long they are.
         if is_usual or context.request.settings.no_repeat_ngram:
             return {}

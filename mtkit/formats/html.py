@@ -23,8 +23,11 @@ from torch import Tensor
 from mtkit.artifacts.runs import config_of
 from mtkit.config.language_codes import is_language_code, language_name
 from mtkit.corpus.characters import assigned_characters, title_case
+from mtkit.decoding.estimation.estimator import load_estimator
 from mtkit.decoding.output import check_output, open_output
+from mtkit.decoding.text.glossary import GLOSSARY
 from mtkit.decoding.text.sentences import split_sentences
+from mtkit.decoding.text.untranslatable import PATTERNS_BY_NAME
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, read_models
 from mtkit.models.weights import get_weights, load_model
@@ -32,7 +35,7 @@ from mtkit.report import say
 from mtkit.symbols import BOS, PAD, SPACE
 from mtkit.tokenizer.pieces import model_from_bytes
 
-SCRIPTS = ("characters", "sentencepiece", "spelling", "steps", "model", "translator")
+SCRIPTS = ("characters", "sentencepiece", "spelling", "steps", "loops", "model", "translator")
 """The files of the translator; each needs only those before it."""
 SPM_TYPES = (1, 2)
 """Unigram and BPE, as numbered by SentencePiece's `TrainerSpec`."""
@@ -42,6 +45,7 @@ PAGE_LIMITS = (
     "the page searches greedily, as `mtkit translate --beam 1`",
     "the page ends sentences by simpler rules",
     "the page does not replace letters of another script within a word",
+    "the page copies ICU messages, such as {count, plural, ...}, as they are",
 )
 """What differs from `mtkit translate` in every page."""
 
@@ -73,6 +77,9 @@ def _export(opened: OpenedModel, output: Path) -> None:
         "tokenizers": [spm.decode() for spm in spms],
         "spelling": opened.tokenizer.source_spelling.tables(),
         "titles": _unusual_title_cases(),
+        "patterns": PATTERNS_BY_NAME,
+        "unreliable_flags": sorted(load_estimator(opened.artifact).unreliable_flags),
+        "has_hints": opened.tokenizer.has_hints,
     }
     page = _build_page(data, _quantise(weights)).encode()
     with open_output(output) as (file, _):
@@ -80,6 +87,10 @@ def _export(opened: OpenedModel, output: Path) -> None:
     say(f"exported: {output} ({len(page) / 1e6:.1f} MB); open it in a browser")
     for limit in PAGE_LIMITS:
         say(f"limit: {limit}")
+    if opened.tokenizer.has_hints:
+        say("limit: the page splits lines at URLs, placeholders and tags within them")
+    if GLOSSARY in opened.artifact.files:
+        say("limit: the page does not know the glossary of the model")
     parameters = sum(weight.numel() for weight in weights.values())
     if parameters > MAX_FAST_PARAMETERS:
         say(f"limit: the page is slow, because the model has {parameters / 1e6:.0f} M parameters")

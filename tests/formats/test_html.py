@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from itertools import chain
+from dataclasses import dataclass, field
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +19,18 @@ from hypothesis import strategies as st
 from architectures import ARCHITECTURES, seq2seq, transformer
 from browser import open_browser
 from folders import SENTENCES, as_if_trained, train, write_model
+from mtkit.artifacts.replacement import create
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.api import load
-from mtkit.decoding.engines.engine import Hypothesis, Request
-from mtkit.decoding.text.line import Line
-from mtkit.decoding.text.pipeline import open_window
+from mtkit.decoding.api import Translator, load
+from mtkit.decoding.engines.engine import Engine, Hypothesis, NBestLists, Request, Sentence
+from mtkit.decoding.estimation.flags import has_loop
+from mtkit.decoding.text.glossary import Glossary
+from mtkit.decoding.text.messages import find_messages
 from mtkit.errors import UserError
 from mtkit.formats.html import export_to_html
 from mtkit.models.folder import open_model
 from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.hints import HINT_SYMBOLS
 from nasties import VALID
 from pages import run_in_page, translate_in_page
 from scripts import SAMPLES
@@ -197,27 +203,140 @@ return results;
 """
 
 
+SPANS = [
+    "%s",
+    "%(name)d",
+    "{count}",
+    "{n, number}",
+    "{% if x %}",
+    "__NAME__",
+    "`x y`",
+    "``x``",
+    "&amp;",
+    "&lt;b&gt;",
+    "a@b.cd",
+    "https://a.bc/d",
+    "/usr/bin",
+    "x.txt",
+    ": %s",
+    "%s: ",
+]
+"""What no translation changes, with a colon or without."""
+
+
+@dataclass
+class OneAnswer(Engine):
+    """An engine that translates everything alike, and remembers what it has read."""
+
+    tokens: list[int]
+    read: list[list[int]] = field(default_factory=list)
+    name = "one answer"
+
+    def search(
+        self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
+    ) -> Future[NBestLists]:
+        self.read += [sentence.source for sentence in sentences]
+        future = Future[NBestLists]()
+        future.set_result([[Hypothesis(self.tokens, None, finished=True)] for _ in sentences])
+        return future
+
+    def close(self) -> None:
+        pass
+
+
 @pytest.mark.slow
 def test_a_page_applies_the_text_steps_of_mtkit(page: Path) -> None:
-    # All but the splitting into sentences, for which the page has simpler rules.
+    # All but the splitting into sentences, for which the page has simpler rules, and messages.
     tokenizer = open_model(page.parent / "model").tokenizer
     request = Request(DecodingSettings(beam=1, truecase=True, max_length=12))
-    answer = Hypothesis(tokenizer.encode_target(["Ein Hund."])[0], score=None, finished=True)
+    engine = OneAnswer(tokenizer.encode_target(["Ein Hund."])[0])
+    translator = Translator(engine, tokenizer, request)
     mixed = st.sampled_from(
-        [*"aAéÉạ“”’–-— .!?<>{}/1①½", "DOG", "dog ", "<b>", "🐕", "\u0323", "\t"]
+        [*"aAéÉạ“”’–-— .!?<>{}/1①½%:&`_@", "DOG", "dog ", "<b>", "🐕", "\u0323", "\t", *SPANS]
     )
     texts = st.lists(mixed, max_size=30).map("".join)
 
     def check(lines: list[str]) -> None:
+        lines = [line for line in lines if not find_messages(line)]
         results = run_in_page(page, STEPS, lines)
         for line, (text, read) in zip(lines, results, strict=True):
-            window = open_window([Line(line)], tokenizer, request)
-            assert read == [sentence.source for sentence in window.sentences], repr(line)
-            (translation,) = window.join([[answer]] * len(window.sentences))
+            engine.read.clear()
+            (translation,) = translator.results([line])
+            assert read == engine.read, repr(line)
             assert text == translation.text, repr(line)
 
-    check(TEXTS)
+    check(
+        [
+            *TEXTS,
+            *SPANS,
+            "A {n, plural, one {dog} runs.",
+            *(text.replace(" ", f" {SPANS[0]} ") for text in TEXTS),
+        ]
+    )
     random_texts(given(st.lists(texts, min_size=50, max_size=200))(check))()
+
+
+LOOPS = [
+    "ha ha ha ha",
+    "a b a b a b",
+    "Gegnernernernern",
+    "ja, ja. JA ja",
+    "日日日日日",
+    "a a b b",
+    "",
+]
+
+
+def test_a_page_finds_the_loops_that_mtkit_finds(page: Path) -> None:
+    pairs = [*product(LOOPS, LOOPS), *((text, "a dog") for text in TEXTS)]
+    found = run_in_page(page, "return input.map(([text, source]) => hasLoop(text, source));", pairs)
+    assert found == [has_loop(text, source) for text, source in pairs]
+
+
+@pytest.mark.parametrize("is_usual", [False, True])
+def test_a_page_searches_again_for_a_loop_unless_loops_are_usual(
+    is_usual: bool, page: Path
+) -> None:
+    script = """
+    translator.data.unreliable_flags = input ? ["loop"] : [];
+    const searched = [];
+    const encode = (text) => translator.target.encode(text);
+    const [loop, other] = ["dog dog dog dog", "a dog"].map(encode);
+    translator.model.search = async (ids, { no_repeat_ngram }) => {
+      searched.push(no_repeat_ngram);
+      return no_repeat_ngram ? other : loop;
+    };
+    return [await translator.translate("A dog runs.", null, async () => {}), searched];
+    """
+    expected = ["dog dog dog dog", [0]] if is_usual else ["a dog", [0, 2]]
+    assert run_in_page(page, script, is_usual) == expected
+
+
+def test_a_page_copies_a_message_and_translates_around_it(page: Path) -> None:
+    message = "{n, plural, one {# dog} other {# dogs}}"
+    results = run_in_page(page, STEPS, [f"Men: {message} run {{x}}.", message])
+    expected = [f"Ein Hund.: {message} Ein Hund. {{x}}.", message]
+    assert [text for text, _ in results] == expected
+
+
+def test_a_page_of_a_model_with_placeholders_splits_lines_at_spans(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    tokenizer = train(vocab_size=330, user_defined_symbols=list(HINT_SYMBOLS))
+    page = export(tmp_path, tokenizer)
+    assert "limit: the page splits lines at URLs" in capsys.readouterr().err
+    ((text, _),) = run_in_page(page, STEPS, ["A dog\ufdd4 %s runs https://a.bc/d."])
+    assert text == "Ein Hund. %s Ein Hund. https://a.bc/d."
+
+
+def test_an_export_says_that_the_page_lacks_the_glossary(tmp_path: Path, capsys: Capture) -> None:
+    source = write_model(tmp_path / "source", train(), transformer(), as_if_trained)
+    with create(tmp_path / "model", "model", {}, {}) as folder:
+        for file in open_model(source).artifact.files:
+            shutil.copy(source / file, folder)
+        Glossary({"dog": "Hund"}).save(folder)
+    export_to_html(str(tmp_path / "model"), tmp_path / "page.html")
+    assert "limit: the page does not know the glossary" in capsys.readouterr().err
 
 
 def test_a_page_translates_sentences_one_by_one_and_knows_abbreviations(tmp_path: Path) -> None:

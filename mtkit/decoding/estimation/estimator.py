@@ -46,6 +46,11 @@ class Estimator:
     calibration: Calibration | None = None
     """None: there is no confidence."""
 
+    @property
+    def unreliable_flags(self) -> frozenset[str]:
+        """Names of flags that too many of the corpus's own translations would have."""
+        return frozenset() if self.facts is None else self.facts.unreliable_flags
+
     def estimate(self, line: TranslatedLine) -> Estimate:
         """Return flags and confidence of a line; neither of a line without letters to translate."""
         if not line.letters:

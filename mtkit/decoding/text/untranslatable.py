@@ -85,6 +85,14 @@ _CUE = re.compile(r"WEBVTT(?:\s.*)?|[\d:.,]+ --> [\d:.,]+(?: \w+:\S+)*", re.DOTA
 """The first line of WebVTT; the times of a cue, with its settings."""
 _AFTER_TEXT = re.compile(r"[\s\"'”’»)\]♪*_]*")
 """What may stand between the tag after a text and the end of the line."""
+PATTERNS_BY_NAME = {
+    "span": _SPAN_PATTERN,
+    "may_be_span": _MAY_BE_SPAN.pattern,
+    "tag": _TAG.pattern,
+    "cue": _CUE.pattern,
+    "after_text": _AFTER_TEXT.pattern,
+}
+"""The patterns, for a program without mtkit."""
 MAX_LOST_COUNTED = 20
 """Number of lost spans above which they are not counted as parts of words, to save time."""
 

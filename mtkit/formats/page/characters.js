@@ -7,6 +7,7 @@ const IGNORED_SPACES = "\\t-\\r \\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f
 const LONG_RUN_OF_MARKS = /([\p{M}\uff9e\uff9f]{31,})/u;
 const RUNS_OF_SPACES = new RegExp(`[${IGNORED_SPACES}]{2,}|[\\t-\\r\\u2028\\u2029]`, "gu");
 const OUTER_IGNORED_SPACES = new RegExp(`^[${IGNORED_SPACES}]+|(?<![${IGNORED_SPACES}])[${IGNORED_SPACES}]+$`, "gu");
+const NONCHARACTERS = /[\ufdd0-\ufdef]/gu;
 const LINE_BREAKS = /[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/gu;
 const INVISIBLE = new RegExp(
   `^[${SPACES}\\x00-\\x1f\\x7f-\\x9f\\xad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f` +
@@ -38,7 +39,8 @@ function compose(text) {
 
 /** Return the text in NFC, with one space for a run of white space, and none at its ends. */
 function normalise(text) {
-  return compose(text).replace(RUNS_OF_SPACES, " ").replace(OUTER_IGNORED_SPACES, "");
+  const own = text.replace(NONCHARACTERS, ""); // Unicode reserves them for the inside of programs
+  return compose(own).replace(RUNS_OF_SPACES, " ").replace(OUTER_IGNORED_SPACES, "");
 }
 
 /** Tells capitals and small letters apart; `titles` has the title cases that JavaScript lacks. */

@@ -13,51 +13,151 @@ function needsSpace(before, after) {
   return !(CLOSE.test(characters(before.slice(-2)).at(-1)) && CLOSE.test(after.slice(0, 2)[0]));
 }
 
-// ---- What is not translated (untranslatable.py) ----
+// ---- What is not translated (untranslatable.py, placeholders.py) ----
 
-const AT_BEGIN = "(?<![A-Za-z0-9_.@+/\\\\~%\\-])";
-const AT_BEGIN_OF_WORD = `(?<![${WORD}.@+/\\\\~%\\-])`;
-const UNSPACED_CHARACTERS = `\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff${CLOSE_CHARACTERS}`;
-const IN_URL = `[^${SPACES}<>"“”‘’«»\\{\\}\\|\\\\^\`${UNSPACED_CHARACTERS}]`;
-const URLS = `${AT_BEGIN}(?:[A-Za-z][A-Za-z0-9+.\\-]*://|mailto:|www\\.)${IN_URL}+(?<![.,;:!?)\\]'])`;
-const ADDRESSES = `${AT_BEGIN}[A-Za-z0-9._%+\\-]+@[A-Za-z0-9\\-]+(?:\\.[A-Za-z0-9\\-]+)+`;
-const NAMES = `${AT_BEGIN}(?:[A-Za-z0-9_\\-]+\\.)+[a-z][a-z0-9]+(?![${WORD}.@\\-])(?:/[${WORD}./@+\\-]*)?`;
-const PATHS =
-  `${AT_BEGIN_OF_WORD}(?:~?/|\\.\\.?/)[${WORD}@+\\-][${WORD}./@+\\-]*` +
-  `|${AT_BEGIN_OF_WORD}(?:[A-Za-z]:[\\\\/]|\\\\\\\\)[^${SPACES}"<>\\|?*]+(?<![.,;:!?)\\]'])` +
-  `|${AT_BEGIN_OF_WORD}(?:[${WORD}.@+\\-]+/)+[${WORD}@+\\-]*\\.[A-Za-z][${WORD}]{0,5}(?![${WORD}/])`;
-const PLACEHOLDERS =
-  `\\{\\{[^\\{\\}]{0,60}\\}\\}|[$#%]?\\{[^\\{\\}${SPACES}]{0,60}\\}` +
-  `|(?<![\\p{Nd}%])%(?:\\([${WORD}]{1,60}\\)|\\p{Nd}+\\$)?[\\-+#]{0,3}\\p{Nd}*(?:\\.\\p{Nd}+)?(?:hh?|ll?|[jztL])?` +
-  "[sdiufFeEgGxXoc@](?![A-Za-z0-9])" +
-  "|(?<![\\p{Nd}%])%\\p{Nd}(?!\\p{Nd})";
-const TAGS =
-  `</?[A-Za-z][${WORD}:.\\-]*(?:[${SPACES}][^<>]*)?/?>|<!--[^<>]*-->|<[\\p{Nd}:.]{5,20}>` + "|\\{\\\\[^\\{\\}]*\\}";
-const ALL_TAGS = new RegExp(TAGS, "gu");
-const SPAN = [TAGS, URLS, ADDRESSES, PLACEHOLDERS, PATHS, NAMES].join("|");
-const SPANS = new RegExp(SPAN, "gu");
-const ONE_SPAN = new RegExp(`^(?:${SPAN})$`, "u");
-const MAY_BE_SPAN = new RegExp(`[@{%<\\\\/]|\\.[${WORD}]`, "u");
-const CUE = new RegExp(
-  `^(?:WEBVTT(?:[${SPACES}].*)?|[\\p{Nd}:.,]+ --> [\\p{Nd}:.,]+(?: [${WORD}]+:[^${SPACES}]+)*)$`,
-  "su",
-);
-const AFTER_TEXT = new RegExp(`^[${SPACES}"'”’»)\\]♪*_]*$`, "u");
 const WORD_CHARACTER = /[\p{L}\p{M}\p{N}\p{Pc}]/gu;
 
-const withoutSpans = (text) => (MAY_BE_SPAN.test(text) ? text.replace(SPANS, " ") : text);
-
-/** Return whether a text has no letters outside of URLs and the like, or none that the model can read. */
-function isUntranslatable(text, spelling) {
-  if (!hasLetters(text) || CUE.test(text)) return true;
-  const rest = withoutSpans(text);
-  return !hasLetters(rest) || spelling.lacksScriptOf(rest);
+/** Return a pattern of Python for JavaScript, which has other names for the classes of Unicode.
+ *
+ * A possessive repetition becomes a greedy one: it is followed by what it cannot match itself. */
+function ofPython(pattern, flags) {
+  const classes = { w: WORD, d: "\\p{Nd}", s: SPACES };
+  let isInClass = false;
+  const own = pattern.replace(/\\.|[[\]]|[+*]\+/gsu, (sign) => {
+    const letter = sign[1];
+    if (sign === "[") isInClass = true;
+    else if (sign === "]") isInClass = false;
+    else if (sign[0] !== "\\") return isInClass ? sign : sign[0];
+    else if (letter in classes) return isInClass ? classes[letter] : `[${classes[letter]}]`;
+    else if (letter.toLowerCase() in classes) return `[^${classes[letter.toLowerCase()]}]`;
+    else if (!/[\^$\\.*+?()[\]{}|/-]/u.test(letter)) return letter;
+    return sign;
+  });
+  return new RegExp(own, flags);
 }
 
-function copyOuterTags(text) {
+const MESSAGES = new RegExp(
+  `\\{[${SPACES}]*[${WORD}.\\-]+[${SPACES}]*,[${SPACES}]*(?:plural|selectordinal|select)[${SPACES}]*,`,
+  "gu",
+);
+const COLON_AT_BEGIN = new RegExp(`^["'”’»)\\]]?:[${SPACES}]`, "u");
+const COLON_AT_END = new RegExp(`:[${SPACES}]?["'“„«(\\[\`]?$`, "u");
+const MAX_LOST_COUNTED = 20;
+const ONE_WORD_CHARACTER = new RegExp(`[${WORD}]`, "u");
+const textsBetween = (spans, text) =>
+  [...spans, { start: text.length }].map(({ start }, number) => text.slice(spans[number - 1]?.end ?? 0, start));
+
+/** Knows what no translation changes; `patterns`: those of untranslatable.py. */
+class Spans {
+  constructor(patterns) {
+    this.mayBeSpan = ofPython(patterns.may_be_span, "u");
+    this.spans = ofPython(patterns.span, "gu");
+    this.oneSpan = ofPython(`^(?:${patterns.span})$`, "u");
+    this.tags = ofPython(patterns.tag, "gu");
+    this.cue = ofPython(`^(?:${patterns.cue})$`, "su");
+    this.afterText = ofPython(`^${patterns.after_text}$`, "u");
+  }
+
+  /** Return where each span of a text begins and ends. A message of software is one span. */
+  find(text) {
+    if (!this.mayBeSpan.test(text)) return [];
+    const messages = findMessages(text);
+    const found = [];
+    let last = 0;
+    for (const message of [...messages, null]) {
+      this.spans.lastIndex = last;
+      for (const match of text.slice(0, message?.start).matchAll(this.spans)) {
+        found.push({ start: match.index, end: match.index + match[0].length });
+      }
+      if (message) found.push(message);
+      last = message?.end;
+    }
+    return found;
+  }
+
+  texts(text) {
+    return this.find(text).map(({ start, end }) => text.slice(start, end));
+  }
+
+  /** Return whether a text has no letters outside of spans, or none that the model can read. */
+  isUntranslatable(text, spelling) {
+    if (!hasLetters(text) || this.cue.test(text)) return true;
+    const rest = textsBetween(this.find(text), text).join(" ");
+    return !hasLetters(rest) || spelling.lacksScriptOf(rest);
+  }
+
+  /** Return how many spans of a text its translation lacks. */
+  countLost(text, translation) {
+    const needed = countEach(this.texts(text));
+    const found = needed.size ? countEach(this.texts(translation)) : needed;
+    const counts = [...needed].map(([span, count]) => ({ span, count, missing: count - (found.get(span) ?? 0) }));
+    const lost = counts.filter(({ missing }) => missing > 0);
+    // A span may be part of a word: "/proc" of "/proc-Dateisystem". To save time, only of a few spans.
+    const isPartOfWords = ({ span, count }) => translation.split(span).length - 1 >= count;
+    const isLost = (each) => lost.length > MAX_LOST_COUNTED || !isPartOfWords(each);
+    return lost.filter(isLost).reduce((sum, { missing }) => sum + missing, 0);
+  }
+
+  /** Split a text at its spans, which are copied: at all of them, or at those beside colons. */
+  split(text, cutsAtSpans) {
+    const spans = this.find(text);
+    const cuts = cutsAtSpans ? spans : spansAtColons(spans, text);
+    if (!cuts.length) return { parts: [text], join: joinTexts };
+    const parts = [];
+    textsBetween(cuts, text).forEach((between, number) => {
+      let inner = hasLetters(between) ? between : "";
+      if (number > 0) inner = inner.replace(COLON_AT_BEGIN, "");
+      if (number < cuts.length) inner = inner.replace(COLON_AT_END, "");
+      inner = trim(inner);
+      const begin = between.indexOf(inner);
+      parts.push(copied(between.slice(0, begin)));
+      if (inner) parts.push(inner);
+      parts.push(copied(between.slice(begin + inner.length)));
+      if (number < cuts.length) parts.push(copied(text.slice(cuts[number].start, cuts[number].end)));
+    });
+    return { parts, join: concatenate };
+  }
+}
+
+function countEach(texts) {
+  const counts = new Map();
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  return counts;
+}
+
+/** Return the messages of a text (messages.py) whose braces are balanced. */
+function findMessages(text) {
+  const found = [];
+  let end = 0;
+  for (const { index } of text.matchAll(MESSAGES)) {
+    if (index < end) continue;
+    let depth = 0;
+    for (end = index; end < text.length; ) {
+      const sign = text[end++];
+      depth += Number(sign === "{") - Number(sign === "}");
+      if (depth === 0) break;
+    }
+    if (depth > 0) break; // nothing is read twice
+    found.push({ start: index, end, isMessage: true });
+  }
+  return found;
+}
+
+/** Return messages, and the spans that a colon separates from the words: "%s: not found". */
+function spansAtColons(spans, text) {
+  const between = textsBetween(spans, text);
+  const firstWords = between.findIndex((part) => ONE_WORD_CHARACTER.test(part));
+  const lastWords = between.findLastIndex((part) => ONE_WORD_CHARACTER.test(part));
+  // The spans before the first of these texts, and those after the last one, stand at the ends.
+  const first = COLON_AT_BEGIN.test(between[firstWords] ?? "") ? firstWords : 0;
+  const last = COLON_AT_END.test(between[lastWords] ?? "") ? lastWords : spans.length;
+  return spans.filter((span, number) => span.isMessage || number < first || number >= last);
+}
+
+function copyOuterTags(text, spans) {
   const unchanged = { parts: [text], join: joinTexts };
   if (!text.includes("<") && !text.includes("{")) return unchanged;
-  const tags = [...text.matchAll(ALL_TAGS)];
+  const tags = [...text.matchAll(spans.tags)];
   const endOf = (tag) => tag.index + tag[0].length;
   const mayPrecede = (before) => (before.match(WORD_CHARACTER) ?? []).every((each) => /[\ufe00-\ufe0f]/u.test(each));
   let first = 0;
@@ -65,7 +165,7 @@ function copyOuterTags(text) {
   while (first < tags.length && mayPrecede(text.slice(start, tags[first].index))) start = endOf(tags[first++]);
   let last = tags.length;
   let end = text.length;
-  while (last > first && AFTER_TEXT.test(text.slice(endOf(tags[last - 1]), end))) end = tags[--last].index;
+  while (last > first && spans.afterText.test(text.slice(endOf(tags[last - 1]), end))) end = tags[--last].index;
   const hasTagWithin = last > first;
   if (hasTagWithin || !hasLetters(text.slice(start, end)) || end - start === text.length) return unchanged;
   const inner = trim(text.slice(start, end));
@@ -167,9 +267,9 @@ const MARK_AFTER = new RegExp(`^(?:${BULLET}|${DATE}|\\(${NUMBER}\\)|\\[${NUMBER
 const ENDS_SENTENCE = /[.!?…。！？؟।۔]/u;
 
 /** Copy list marks and dates at the ends, and emoji that the vocabulary lacks. */
-function copyVerbatim(text, tokenizer) {
+function copyVerbatim(text, tokenizer, spans) {
   const begin = MARKS_BEFORE.exec(text)?.[0].length ?? 0;
-  const end = beginOfLastMarks(text, begin);
+  const end = beginOfLastMarks(text, begin, spans);
   const cuts = [0, begin];
   for (const emoji of text.slice(begin, end).matchAll(EMOJI)) {
     if (tokenizer.canSpell(emoji[0])) continue;
@@ -193,14 +293,14 @@ function copyVerbatim(text, tokenizer) {
   return { parts, join: joinTexts };
 }
 
-function beginOfLastMarks(text, begin) {
+function beginOfLastMarks(text, begin, spans) {
   let end = text.length;
   let firstMark = end;
   for (;;) {
     const space = end > begin ? text.lastIndexOf(" ", end - 1) : -1;
     if (space <= begin) break;
     const mark = text.slice(space + 1, end);
-    if (!MARK_AFTER.test(mark) && !ONE_SPAN.test(mark)) break;
+    if (!MARK_AFTER.test(mark) && !spans.oneSpan.test(mark)) break;
     if (ENDS_SENTENCE.test(text[space - 1])) firstMark = space;
     end = space;
   }

@@ -14,6 +14,7 @@ class Translator {
     this.spelling = new Spelling(data.spelling, this.source);
     this.caser = new TrueCaser(data.decoding, this.spelling, this.cases);
     this.splitter = new SentenceSplitter(data.decoding, this.cases);
+    this.spans = new Spans(data.patterns);
     this.model = new Model(data.model, readTensors(buffer));
     this.cache = new Map();
   }
@@ -22,30 +23,41 @@ class Translator {
   async translate(line, tag, pause) {
     const text = normalise(withoutSurrogates(line));
     if (isBlank(text)) return "";
-    if (isUntranslatable(text, this.spelling)) return inOneLine(withoutSurrogates(line));
+    if (this.spans.isUntranslatable(text, this.spelling)) return inOneLine(withoutSurrogates(line));
     const prefix = tag === null ? [] : [this.data.tags[tag].id];
-    return this.run(text, 0, prefix, pause);
+    // A model with placeholders has not learned to copy spans themselves.
+    const translation = await this.run(text, this.steps(this.data.has_hints), prefix, pause);
+    const lost = this.spans.countLost(text, translation);
+    if (lost === 0) return translation;
+    const other = await this.run(text, this.steps(true), prefix, pause);
+    return this.spans.countLost(text, other) < lost ? other : translation;
   }
 
-  /** Apply the steps from number `first` on. */
-  async run(text, first, prefix, pause) {
-    const step = this.steps()[first];
+  /** Apply steps to a text, then translate it. */
+  async run(text, steps, prefix, pause) {
+    const [step, ...others] = steps;
     if (step === undefined) return this.translateParts(text, prefix, pause);
     const { parts, join } = step(text);
     const texts = [];
     for (const part of parts) {
-      texts.push(typeof part === "string" ? await this.run(part, first + 1, prefix, pause) : part.copied);
+      texts.push(typeof part === "string" ? await this.run(part, others, prefix, pause) : part.copied);
     }
     return join(texts);
   }
 
   /** The steps in the order of `mtkit/decoding/text/pipeline.py`. */
-  steps() {
+  steps(cutsAtSpans) {
     const split = (text) => {
       const sentences = this.data.decoding.sentences ? this.splitter.split(text) : [text];
       return { parts: sentences.length ? sentences : [text], join: joinTexts };
     };
-    return [copyOuterTags, (text) => this.caser.restore(text), (text) => copyVerbatim(text, this.source), split];
+    return [
+      (text) => copyOuterTags(text, this.spans),
+      (text) => this.spans.split(text, cutsAtSpans),
+      (text) => this.caser.restore(text),
+      (text) => copyVerbatim(text, this.source, this.spans),
+      split,
+    ];
   }
 
   async translateParts(text, prefix, pause) {
@@ -61,11 +73,25 @@ class Translator {
     const key = ids.join(" ");
     const known = this.cache.get(key);
     if (known !== undefined) return known;
-    const found = await this.model.search(ids, this.data.decoding, pause);
-    const text = this.target.decode(found);
+    const text = await this.searchWithoutLoop(ids, pause);
     if (this.cache.size >= MAX_CACHED) this.cache.delete(this.cache.keys().next().value);
     this.cache.set(key, text);
     return text;
+  }
+
+  /** Search; a translation with a loop is searched again, as `mtkit/decoding/search_again.py` does. */
+  async searchWithoutLoop(ids, pause) {
+    const { decoding, unreliable_flags } = this.data;
+    const search = async (settings) => {
+      const found = await this.model.search(ids, settings, pause);
+      return { text: this.target.decode(found).replace(NONCHARACTERS, ""), found };
+    };
+    const hasLoopAlone = ({ text, found }) => mayHaveLoop(found) && hasLoop(text, this.source.decode(ids));
+    const first = await search(decoding);
+    const staysAsItIs = unreliable_flags.includes("loop") || decoding.no_repeat_ngram > 0;
+    if (staysAsItIs || !hasLoopAlone(first)) return first.text;
+    const second = await search({ ...decoding, no_repeat_ngram: NGRAM_IN_LOOP });
+    return hasLoopAlone(second) ? first.text : second.text;
   }
 }
 
