@@ -36,6 +36,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("init", "info", "guide"),
     ("evaluation",),
     ("pipeline",),
+    ("serve",),
     ("cli",),
     ("", "__main__"),
 )
@@ -46,7 +47,7 @@ A module imports from its own entry and from lower floors.
 
 LIGHT = ["__init__", "artifacts/manifest", "report", "config/locate", "config/yaml"]
 LIGHT += ["cli/main", "cli/benchmarks", "cli/guide", "cli/preparation", "cli/options"]
-LIGHT += ["cli/stages", "cli/studies", "info", "study/curves", "training/metrics_log"]
+LIGHT += ["cli/server", "cli/stages", "cli/studies", "info", "study/curves", "training/metrics_log"]
 """Files that import nothing heavy, so that light commands start fast."""
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 HEAVY |= {"rich"}
@@ -154,6 +155,7 @@ def test_only_report_prints_and_only_cli_imports_typer() -> None:
         room = room_of(name_of(path))[1]
         assert "rich" not in packages or room in ("report", "progress", "cli"), path
         assert "typer" not in packages or room == "cli", path
+        assert not packages & {"starlette", "uvicorn"} or room == "serve", path
         assert "click" not in packages, path
         calls = {node.id for node in ast.walk(parse(path)) if isinstance(node, ast.Name)}
         assert "print" not in calls, path

@@ -17,7 +17,7 @@ import typer
 
 from mtkit import report
 from mtkit.artifacts.manifest import VERSION
-from mtkit.cli import benchmarks, guide, preparation, stages, studies
+from mtkit.cli import benchmarks, guide, preparation, server, stages, studies
 from mtkit.cli.options import Command
 from mtkit.errors import HOW_TO_CONTINUE, MtkitError, is_out_of_memory
 from mtkit.signals import exit_on_stop_signals
@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, Function] = {
     "init": preparation.init,
     "finish": stages.finish,
     "translate": stages.translate,
+    "serve": server.serve,
     "score": studies.score,
     "attend": studies.attend,
     "export": studies.export,

@@ -106,6 +106,11 @@ def is_foreign(text: str, language: str) -> bool:
     return bool(probability < FOREIGN_RATIO * best_probability)
 
 
+def rank_languages(text: str) -> list[tuple[str, float]]:
+    """Return all languages that can be identified with their probabilities, most probable first."""
+    return [(str(code), float(probability)) for code, probability in _identifier().rank(text)]
+
+
 @cache
 def script_of(character: str) -> str | None:
     """Return the script of a letter or mark, such as LATIN or HAN; None for other characters."""

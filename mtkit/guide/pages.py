@@ -6,7 +6,7 @@ from importlib import resources
 
 from mtkit.errors import UserError
 
-READING_ORDER = ("corpus", "training", "translation", "evaluation", "python", "machines")
+READING_ORDER = ("corpus", "training", "translation", "evaluation", "python", "serve", "machines")
 """Topics in the order of their tasks; pages that are not named here come last."""
 _BUILDING = "README"
 """The file that describes this folder to developers; it is no page."""

@@ -1,0 +1,132 @@
+"""Servers of mtkit in the process of the test, and models for them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from queue import SimpleQueue
+from typing import Any
+
+import httpx
+
+from folders import copier_of, train
+from mtkit.config.language_codes import language_name
+from mtkit.decoding.api import Translator
+from mtkit.decoding.engines.engine import Engine, NBestLists, Request, Sentence
+from mtkit.serve.directions import Direction, Directions, Leg
+from mtkit.serve.server import ServerOptions, address_of, build_application, build_server, listen
+from mtkit.serve.service import Service
+
+
+def directions_of(*pairs: str, tag: str | None = None) -> Directions:
+    """Return directions such as en-de; each has a model of its own, whose place is the pair.
+
+    A pair such as en-de-fr goes through its second language.
+    """
+    by_pair: dict[tuple[str, str], Direction] = {}
+    for pair in pairs:
+        codes = pair.split("-")
+        legs = [
+            Leg(f"{source}-{target}", source, target, tag) for source, target in pairwise(codes)
+        ]
+        by_pair[codes[0], codes[-1]] = Direction(tuple(legs))
+    languages = sorted({code for pair in pairs for code in pair.split("-")})
+    return Directions(by_pair, {code: language_name(code) for code in languages})
+
+
+class HeldEngine(Engine):
+    """An engine whose searches wait until the test answers them."""
+
+    name = "held"
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.searches: SimpleQueue[tuple[Future[NBestLists], Callable[[], None]]] = SimpleQueue()
+        """Each search that has begun: its future, and a function that answers it."""
+
+    def search(
+        self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
+    ) -> Future[NBestLists]:
+        held: Future[NBestLists] = Future()
+        if not sentences:
+            held.set_result([])
+            return held
+
+        def answer() -> None:
+            if held.set_running_or_notify_cancel():
+                held.set_result(self._engine.search(sentences, request).result())
+
+        self.searches.put((held, answer))
+        return held
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+def held_copier() -> tuple[Translator, HeldEngine]:
+    """Return a translator that copies its source when its engine is told to."""
+    copier = copier_of(train())
+    engine = HeldEngine(copier.engine)
+    return replace(copier, engine=engine), engine
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that runs in a thread."""
+
+    url: str
+    service: Service
+    stop: Callable[[], None]
+    """Tells the server to stop, and returns at once."""
+
+
+@contextmanager
+def running(
+    translators: Mapping[str, Translator], directions: Directions, **options: Any
+) -> Iterator[Running]:
+    """Serve translators, by place, over the loopback; at the end, stop the server."""
+    settings = ServerOptions(port=0, **options)
+    service = Service(directions, settings.limits, translators.__getitem__)
+    listener = listen(settings)
+    url = address_of(listener)
+    server = build_server(service, settings)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield Running(url, service, stop)
+    finally:
+        stop()
+        thread.join()
+        asyncio.run(service.close())
+        listener.close()
+
+
+@contextmanager
+def application(
+    translators: Mapping[str, Translator], directions: Directions, **options: Any
+) -> Iterator[Callable[..., httpx.Response]]:
+    """Yield a function that sends one request to the application, without a network.
+
+    Its arguments are those of `httpx.Client.request`.
+    """
+    settings = ServerOptions(**options)
+    with asyncio.Runner() as runner:
+        service = Service(directions, settings.limits, translators.__getitem__)
+        transport = httpx.ASGITransport(build_application(service, settings))
+        client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:5000")
+
+        def send(method: str, path: str, **arguments: Any) -> httpx.Response:
+            return runner.run(client.request(method, path, **arguments))
+
+        yield send
+        runner.run(client.aclose())
+        runner.run(service.close())
