@@ -39,21 +39,8 @@ RETRY_SECONDS = "2"
 """When to try again after 429 or 503."""
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 """Headers of every response."""
-STATUSES = {
-    200: "the answer",
-    400: "a field is wrong or not supported",
-    401: "the key is missing or wrong",
-    403: "the key is missing or wrong",
-    404: "the path or the model is not served",
-    405: "the path takes another method",
-    408: "the request took too long to arrive",
-    413: "the request is too large",
-    415: "the body is neither JSON nor a form",
-    421: "the server has another name",
-    429: "too much text is waiting",
-    500: "internal error",
-    503: "the translation took too long, or its model cannot be loaded",
-}
+STATUSES = (200, 400, 401, 403, 404, 405, 408, 413, 415, 421, 429, 500, 503)
+"""What responses can have."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +110,7 @@ class Gate:
         except Exception as failure:
             # Not the message of the failure, because it may repeat what the client sent.
             error(f"internal error: {type(failure).__name__} at {interface.name}", failure)
-            response = _refuse(Refusal(500, STATUSES[500]), interface)
+            response = _refuse(Refusal(500, "internal error"), interface)
         response.headers.update(HEADERS)
         await response(scope, receive, send)
 
@@ -167,11 +154,12 @@ class Gate:
 
     async def _read_body(self, request: Request) -> bytes:
         body = bytearray()
+        length = int(request.headers.get("content-length", 0))  # h11 has checked that it is one
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 async for chunk in request.stream():
                     body += chunk
-                    if len(body) > self._max_bytes:
+                    if max(length, len(body)) > self._max_bytes:
                         raise Refusal(413, f"the request is larger than {self._max_bytes:,} bytes")
         except TimeoutError:
             raise Refusal(408, f"the request took over {BODY_SECONDS:g} s to arrive") from None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -163,9 +164,9 @@ def join_lines(lines: Sequence[ServedLine]) -> str:
     return "\n".join(line.text for line in lines)
 
 
-def describe_interfaces(interfaces: Sequence[Interface], statuses: Mapping[int, str]) -> Any:
-    """Return the OpenAPI description of all endpoints; `statuses`: what each means."""
-    responses = {str(status): {"description": meaning} for status, meaning in statuses.items()}
+def describe_interfaces(interfaces: Sequence[Interface], statuses: Sequence[int]) -> Any:
+    """Return the OpenAPI description of all endpoints, whose responses have these statuses."""
+    responses = {str(status): {"description": HTTPStatus(status).phrase} for status in statuses}
     paths: dict[str, Any] = {}
     forms: list[tuple[type[Settings], Literal["validation"]]] = []
     for interface in interfaces:

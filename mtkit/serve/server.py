@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ INTERFACES = (PAGE, OPENAI, DEEPL, LIBRETRANSLATE)
 KEYS = "MTKIT_KEYS"
 """Environment variable with keys, separated by white space."""
 MIN_KEY_CHARACTERS = 16
+BACKLOG = 2048
 MAX_CONNECTIONS = 900
 """Below the number of files that a process may usually open, which is 1,024."""
 
@@ -133,8 +135,16 @@ def listen(options: ServerOptions) -> socket.socket:
     """Open the port; UserError if that fails."""
     try:
         found = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)
-        family, _, _, _, address = found[0]
-        return socket.create_server(address[:2], family=family, backlog=2048)
+        family, kind, protocol, _, address = found[0]
+        # With its protocol, because asyncio turns Nagle's algorithm off only for sockets that have
+        # one: otherwise every response would wait 40 ms for an acknowledgement of its head.
+        with ExitStack() as stack:  # closes the socket if the address is in use
+            listener = stack.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+            stack.pop_all()
+        return listener
     except OSError as error:
         where = f"{options.host}, port {options.port}"
         raise UserError(f"{where}: {error.strerror}; choose another --host or --port") from None

@@ -391,6 +391,12 @@ def test_an_address_that_is_in_use_is_refused() -> None:
             listen(ServerOptions(port=port))
 
 
+def test_a_response_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    """Asyncio turns Nagle's algorithm off only if the socket says that it speaks TCP."""
+    with listen(ServerOptions(port=0)) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
+
+
 # ---- which languages ----
 
 
