@@ -18,7 +18,7 @@ from folders import copier_of, train
 from mtkit.config.language_codes import language_name
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Engine, NBestLists, Request, Sentence
-from mtkit.serve.directions import Direction, Directions, Leg
+from mtkit.serve.directions import Directions, Leg, ServedDirection
 from mtkit.serve.server import ServerOptions, address_of, build_application, build_server, listen
 from mtkit.serve.service import Service
 
@@ -28,13 +28,13 @@ def directions_of(*pairs: str, tag: str | None = None) -> Directions:
 
     A pair such as en-de-fr goes through its second language.
     """
-    by_pair: dict[tuple[str, str], Direction] = {}
+    by_pair: dict[tuple[str, str], ServedDirection] = {}
     for pair in pairs:
         codes = pair.split("-")
         legs = [
             Leg(f"{source}-{target}", source, target, tag) for source, target in pairwise(codes)
         ]
-        by_pair[codes[0], codes[-1]] = Direction(tuple(legs))
+        by_pair[codes[0], codes[-1]] = ServedDirection(tuple(legs))
     languages = sorted({code for pair in pairs for code in pair.split("-")})
     return Directions(by_pair, {code: language_name(code) for code in languages})
 

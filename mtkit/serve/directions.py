@@ -37,7 +37,7 @@ class Leg:
 
 
 @dataclass(frozen=True)
-class Direction:
+class ServedDirection:
     """A pair of languages, and the way from one to the other: one leg, or two."""
 
     legs: tuple[Leg, ...]
@@ -67,7 +67,7 @@ class Direction:
 class Directions:
     """All directions of a server."""
 
-    by_pair: Mapping[tuple[str, str], Direction]
+    by_pair: Mapping[tuple[str, str], ServedDirection]
     names: Mapping[str, str]
     """The English names of all languages."""
 
@@ -100,19 +100,20 @@ def find_directions(places: Sequence[str]) -> Directions:
         UserError: a model is missing or damaged, its languages are unknown, or two models have the
             same.
     """
-    by_pair: dict[tuple[str, str], Direction] = {}
+    by_pair: dict[tuple[str, str], ServedDirection] = {}
     for place in places or [str(default_place())]:
         for leg in _find_legs(place):
             pair = (leg.source, leg.target)
             if pair in by_pair:
                 other = by_pair[pair].legs[0].place
                 raise UserError(f"{other} and {leg.place} both translate {'-'.join(pair)}")
-            by_pair[pair] = Direction((leg,))
+            by_pair[pair] = ServedDirection((leg,))
     direct = [direction.legs[0] for direction in by_pair.values()]
     for first in direct:
         for second in direct:
             if first.target == second.source and first.source != second.target:
-                by_pair.setdefault((first.source, second.target), Direction((first, second)))
+                pair = (first.source, second.target)
+                by_pair.setdefault(pair, ServedDirection((first, second)))
     languages = sorted({language for pair in by_pair for language in pair})
     return Directions(by_pair, {language: _name_of(language) for language in languages})
 

@@ -34,7 +34,7 @@ HEAD_SECONDS = 20.0
 BODY_SECONDS = 30.0
 """How long a client may take to send the body of a request."""
 READ_SECONDS = 30.0
-"""How long a client may leave a response unread while more of it waits to be sent."""
+"""How long a response may wait for its client to read it."""
 RETRY_SECONDS = "2"
 """When to try again after 429 or 503."""
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
@@ -200,6 +200,9 @@ class ImpatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start to wait for the head of the first request."""
         super().connection_made(transport)
+        # Everything unread counts as waiting: otherwise the last 64 KiB would keep a connection
+        # open for ever, because it closes only when they are sent.
+        transport.set_write_buffer_limits(high=0)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._watch_head()
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from mtkit.artifacts.manifest import VERSION
 from mtkit.config.base import Settings, dotted, error_message
-from mtkit.serve.directions import Direction
+from mtkit.serve.directions import ServedDirection
 from mtkit.serve.service import Refusal, ServedLine, Service
 
 MAX_FIELDS = 100
@@ -126,7 +126,7 @@ def _read_form(fields: type[Settings], text: str) -> dict[str, Any]:
 
 async def choose_directions(
     service: Service, texts: Sequence[str], source: str, target: str, fields: tuple[str, str]
-) -> tuple[list[Direction], list[dict[str, float]]]:
+) -> tuple[list[ServedDirection], list[dict[str, float]]]:
     """Return the direction of each text, and the probabilities of languages that were detected.
 
     `source`: empty to detect the language of each text. `fields`: what the interface calls source
@@ -145,7 +145,7 @@ async def choose_directions(
 
 def _find_direction(
     service: Service, source: str, target: str, fields: tuple[str, str]
-) -> Direction:
+) -> ServedDirection:
     directions = service.directions
     pair = (directions.find_language(source), directions.find_language(target))
     if pair in directions.by_pair:

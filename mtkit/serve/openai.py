@@ -17,7 +17,7 @@ from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from mtkit.config.base import Settings
-from mtkit.serve.directions import Direction
+from mtkit.serve.directions import ServedDirection
 from mtkit.serve.interface import MAX_ECHO, Endpoint, Interface, join_lines, json_line
 from mtkit.serve.service import Refusal, ServedLine, Service, Wish
 
@@ -35,7 +35,7 @@ class ContentPart(Settings):
     text: str
 
 
-class Message(Settings):
+class ChatMessage(Settings):
     """A message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant"]
@@ -59,7 +59,7 @@ class ChatFields(Settings):
     """The fields of /v1/chat/completions; some have only the value that changes nothing."""
 
     model: str = Field(description="a pair of languages, such as en-de, or auto")
-    messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES)]
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     temperature: float = Field(0, ge=0, le=2, description="0: search for the best translation")
@@ -100,7 +100,7 @@ class _Answer:
 
     service: Service
     fields: ChatFields
-    direction: Direction
+    direction: ServedDirection
     token_count: int = 0
     reason: Literal["stop", "length"] = "stop"
 
@@ -143,7 +143,7 @@ def _choice(reason: str | None, **content: dict[str, Any]) -> dict[str, Any]:
     return {"index": 0, **content, "logprobs": None, "finish_reason": reason}
 
 
-async def _find_direction(service: Service, model: str, text: str) -> Direction:
+async def _find_direction(service: Service, model: str, text: str) -> ServedDirection:
     directions = list(service.directions.by_pair.values())
     if model == AUTO:
         (detected,) = await service.detect([text])

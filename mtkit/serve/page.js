@@ -240,19 +240,15 @@ function list(items) {
 
 function describeLine(line) {
   const entry = document.createElement("li");
-  const heading = paragraph(line.text);
+  const heading = paragraph(line.text, "heading");
   heading.lang = target.value;
   heading.dir = "auto";
   entry.append(heading);
   if (element("show-estimates").checked) {
-    if (line.confidence !== null) {
-      entry.append(paragraph(`Confidence: ${Math.round(100 * line.confidence)} %`));
-    }
-    const warnings = line.flags.map((flag) => paragraph(`Warning: ${flag}`, "warnings"));
-    entry.append(...warnings);
-    if (line.confidence === null && !warnings.length) {
-      entry.append(paragraph("No warning; the confidence is not known."));
-    }
+    const isKnown = line.confidence !== null;
+    const confidence = isKnown ? `${Math.round(100 * line.confidence)} %` : "not known";
+    entry.append(paragraph(`Confidence: ${confidence}`));
+    entry.append(...line.flags.map((flag) => paragraph(`Warning: ${flag}`, "warnings")));
   }
   if (element("show-alternatives").checked) {
     const has = line.alternatives.length > 0;

@@ -42,7 +42,7 @@ async def _translate(service: Service, fields: PageFields) -> dict[str, Any]:
 
 
 def _describe(line: ServedLine) -> dict[str, Any]:
-    warnings = [f"{flag.name}: {flag.meaning}" for flag in FLAGS if flag.name in line.flags]
+    warnings = [flag.meaning for flag in FLAGS if flag.name in line.flags]
     return {**asdict(line), "flags": warnings}
 
 

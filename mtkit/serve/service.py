@@ -17,7 +17,7 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import say, warn
-from mtkit.serve.directions import Direction, Directions, Leg
+from mtkit.serve.directions import Directions, Leg, ServedDirection
 
 MIN_LINE_CHARACTERS = 40
 """What a short line counts as waiting work."""
@@ -104,7 +104,7 @@ class Service:
         self._threads = ThreadPoolExecutor(THREADS, "mtkit-serve")
 
     async def translate(
-        self, texts: Sequence[str], directions: Sequence[Direction], wish: Wish = ONLY_TEXT
+        self, texts: Sequence[str], directions: Sequence[ServedDirection], wish: Wish = ONLY_TEXT
     ) -> list[list[ServedLine]]:
         """Return the translations of the lines of each text, which has a direction of its own.
 
@@ -112,7 +112,7 @@ class Service:
             Refusal: the request exceeds a limit, or the engine cannot do what it asks for.
         """
         by_text = [text.split("\n") for text in texts]
-        lines_by_direction: dict[Direction, list[str]] = {}
+        lines_by_direction: dict[ServedDirection, list[str]] = {}
         for direction, lines in zip(directions, by_text, strict=True):
             lines_by_direction.setdefault(direction, []).extend(lines)
         with self._admitted(texts) as deadline:
@@ -127,7 +127,7 @@ class Service:
         ]
 
     async def stream(
-        self, text: str, direction: Direction, wish: Wish
+        self, text: str, direction: ServedDirection, wish: Wish
     ) -> AsyncGenerator[ServedLine, None]:
         """Yield the translation of each line as soon as those before it are done.
 
@@ -170,7 +170,7 @@ class Service:
             detected.append(dict(sorted(found.items(), key=lambda pair: -pair[1])))
         return detected
 
-    async def count_tokens(self, text: str, direction: Direction) -> int:
+    async def count_tokens(self, text: str, direction: ServedDirection) -> int:
         """Return the number of subwords that the first model reads."""
         tokenizer = (await self._translator(direction.legs[0])).tokenizer
         ids = await self._in_thread(lambda: tokenizer.encode_source(text.split("\n")))
@@ -217,7 +217,7 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function)
 
     async def _translate_lines(
-        self, lines: Sequence[str], direction: Direction, wish: Wish
+        self, lines: Sequence[str], direction: ServedDirection, wish: Wish
     ) -> list[ServedLine]:
         settings = dict(wish.sampling)
         if wish.has_details:

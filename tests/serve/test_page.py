@@ -9,16 +9,13 @@ from pathlib import Path
 import pytest
 
 from architectures import transformer
-from browser import Tab, find_browser, open_tab
+from browser import Tab, open_tab
 from estimators import LINES
 from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.decoding.api import Translator, load
 from servers import Running, directions_of, running
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_browser() is None, reason="Chromium is not installed"),
-]
+pytestmark = pytest.mark.slow
 MARKUP = "<b>A dog runs.</b><script>document.title = 'taken'</script><img src=x onerror=alert(1)>"
 OUTPUT = "[...document.querySelectorAll('#output .line')].map(line => line.textContent).join('\\n')"
 

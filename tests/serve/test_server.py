@@ -23,11 +23,12 @@ from folders import SENTENCES, as_if_trained, copier_of, train, write_model
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.decoding.api import load
 from mtkit.errors import MtkitError, UserError
+from mtkit.serve import gate
 from mtkit.serve.directions import find_directions
 from mtkit.serve.server import INTERFACES, ServerOptions, listen, read_keys
 from mtkit.serve.service import Limits
 from nasties import DEEP, INVALID, VALID
-from servers import application, directions_of, held_copier, running
+from servers import Running, application, directions_of, held_copier, running
 
 Send = Callable[..., httpx.Response]
 EN_DE = directions_of("en-de")
@@ -247,18 +248,75 @@ def wait_for_end(search: Future[Any]) -> None:
 def test_the_search_of_a_client_that_goes_away_is_cancelled() -> None:
     translator, engine = held_copier()
     with running({"en-de": translator}, EN_DE) as server:
-        host, port = server.url.removeprefix("http://").split(":")
+        host, port = address_in(server)
         for fields in (CHAT, CHAT | {"stream": True}):
             body = json.dumps(fields)
             head = (
                 f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\n"
                 f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
             )
-            with socket.create_connection((host, int(port))) as client:
+            with socket.create_connection((host, port)) as client:
                 client.sendall(head.encode() + body.encode())
                 search, _ = engine.searches.get()
             wait_for_end(search)
             assert search.cancelled()
+
+
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """What is set when a connection of a server has ended."""
+    lost = threading.Event()
+    end = gate.ImpatientProtocol.connection_lost
+
+    def connection_lost(protocol: gate.ImpatientProtocol, failure: Exception | None) -> None:
+        end(protocol, failure)
+        lost.set()
+
+    monkeypatch.setattr(gate.ImpatientProtocol, "connection_lost", connection_lost)
+    return lost
+
+
+def address_in(server: Running) -> tuple[str, int]:
+    """Return what a socket connects to."""
+    host, port = server.url.removeprefix("http://").split(":")
+    return host, int(port)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: local"])
+def test_a_client_that_does_not_finish_a_head_loses_its_connection(
+    sent: bytes, lost: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "HEAD_SECONDS", 0.01)
+    with running({}, EN_DE) as server, socket.create_connection(address_in(server)) as client:
+        client.sendall(sent)
+        assert lost.wait(30)
+
+
+def test_a_client_that_does_not_finish_a_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "BODY_SECONDS", 0.01)
+    with running({}, EN_DE) as server, socket.create_connection(address_in(server)) as client:
+        client.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+        assert client.recv(20).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_client_that_does_not_read_a_response_loses_its_connection(
+    lost: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the rest is small, because the connection would never close."""
+
+    def listen_with_small_buffer(options: ServerOptions) -> socket.socket:
+        listener = listen(options)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        return listener
+
+    monkeypatch.setattr(gate, "READ_SECONDS", 0.01)
+    monkeypatch.setattr("servers.listen", listen_with_small_buffer)
+    with running({}, EN_DE) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        client.connect(address_in(server))
+        # Together more than the buffers of the two sockets hold, but under 64 KiB.
+        client.sendall(4 * b"GET /page.js HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert lost.wait(30)
 
 
 def test_a_server_that_stops_finishes_what_is_being_translated() -> None:
