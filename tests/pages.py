@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from browser import open_browser
+from browser import open_tab
 
 NODE = shutil.which("node")
 MAX_SECONDS = 120
@@ -39,9 +39,9 @@ def run_in_page(page: Path, script: str, given: Any = None) -> Any:
     """
     script = _TRANSLATOR + script
     if NODE is None:
-        with TemporaryDirectory() as folder, open_browser(Path(folder)) as browser:
-            browser.open(page)
-            return browser.evaluate(_IN_BROWSER % (script, json.dumps(given)))
+        with TemporaryDirectory() as folder, open_tab(Path(folder)) as tab:
+            tab.open(page.as_uri())
+            return tab.evaluate(_IN_BROWSER % (script, json.dumps(given)))
     done = subprocess.run(
         [NODE, "-e", _IN_NODE],
         input=json.dumps({"page": str(page), "script": script, "input": given}),

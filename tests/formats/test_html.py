@@ -17,7 +17,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from architectures import ARCHITECTURES, seq2seq, transformer
-from browser import open_browser
+from browser import open_tab
 from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts.replacement import create
 from mtkit.config.decoding import DecodingSettings
@@ -349,36 +349,36 @@ def test_a_page_translates_sentences_one_by_one_and_knows_abbreviations(tmp_path
 def test_a_page_shows_what_is_typed_in_the_other_language(page: Path, tmp_path: Path) -> None:
     lines = ["A dog runs.", "", "<img src=x onerror=alert(1)>", "Two men & one boat."]
     expected = "\n".join(translate_in_page(page, lines))
-    with open_browser(tmp_path / "profile") as browser:
-        browser.open(page)
-        browser.evaluate("document.getElementById('source').focus()")
-        browser.call("Input.insertText", text="\n".join(lines))
-        browser.wait_until("document.getElementById('target').textContent !== ''")
-        browser.wait_until("!document.getElementById('target').hasAttribute('aria-busy')")
-        assert browser.evaluate("document.getElementById('target').textContent") == expected
-        assert browser.evaluate("document.getElementById('target').childElementCount") == 0
-        assert browser.evaluate("document.querySelectorAll('img').length") == 0
+    with open_tab(tmp_path / "profile") as tab:
+        tab.open(page.as_uri())
+        tab.evaluate("document.getElementById('source').focus()")
+        tab.type("\n".join(lines))
+        tab.wait_for("document.getElementById('target').textContent !== ''")
+        tab.wait_for("!document.getElementById('target').hasAttribute('aria-busy')")
+        assert tab.evaluate("document.getElementById('target').textContent") == expected
+        assert tab.evaluate("document.getElementById('target').childElementCount") == 0
+        assert tab.evaluate("document.querySelectorAll('img').length") == 0
         requested = [
             event["params"]["request"]["url"]
-            for event in browser.events
+            for event in tab.events
             if event.get("method") == "Network.requestWillBeSent"
         ]
         assert [url for url in requested if not url.startswith("blob:")] == [page.as_uri()]
-        assert not [event for event in browser.events if "exception" in str(event.get("method"))]
+        assert not [event for event in tab.events if "exception" in str(event.get("method"))]
         refused = "fetch('http://127.0.0.1:9/').then(() => false, () => true)"
-        assert browser.evaluate(refused)
+        assert tab.evaluate(refused)
 
 
 def test_a_page_translates_without_a_worker_too(page: Path, tmp_path: Path) -> None:
-    with open_browser(tmp_path / "profile") as browser:
-        browser.call("Page.addScriptToEvaluateOnNewDocument", source="delete window.Worker;")
-        browser.open(page)
-        browser.evaluate("document.getElementById('source').focus()")
-        browser.call("Input.insertText", text="A dog runs.")
-        browser.wait_until("document.getElementById('target').textContent.length > 1")
-        browser.wait_until("!document.getElementById('target').hasAttribute('aria-busy')")
+    with open_tab(tmp_path / "profile") as tab:
+        tab.send("Page.addScriptToEvaluateOnNewDocument", source="delete window.Worker;")
+        tab.open(page.as_uri())
+        tab.evaluate("document.getElementById('source').focus()")
+        tab.type("A dog runs.")
+        tab.wait_for("document.getElementById('target').textContent.length > 1")
+        tab.wait_for("!document.getElementById('target').hasAttribute('aria-busy')")
         expected = translate_in_page(page, ["A dog runs."])
-        assert [browser.evaluate("document.getElementById('target').textContent")] == expected
+        assert [tab.evaluate("document.getElementById('target').textContent")] == expected
 
 
 def test_a_page_is_one_file_without_links_or_inline_handlers(page: Path) -> None:
