@@ -23,7 +23,7 @@ import math
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -702,12 +702,31 @@ def check_all(name: str, texts: dict[str, Text], places: dict[str, str], longest
     assert not slow, f"{name} does not take linear time:\n" + "\n".join(slow)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+SLOWEST = {
+    "corpus.languages.rank_languages",  # `serve` ranks only the beginning of a text
+    "find terms that begin alike",
+    "read a glossary of short lines",
+    "text steps that lose placeholders",
+    "text steps with placeholders, every option",
+    "text steps, with hints",
+}
+"""Functions that only the campaign measures, because each takes half a minute."""
+
+
+def in_campaign(names: Iterable[str]) -> list[Any]:
+    """Return the names as parameters of a test; the slowest ones belong to the campaign."""
+    return [
+        pytest.param(name, marks=pytest.mark.campaign) if name in SLOWEST else name
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize("name", in_campaign(FUNCTIONS))
 def test_time_grows_at_most_linearly_with_the_length_of_a_line(name: str) -> None:
     check_all(name, TEXTS, PLACES, SCREENED)
 
 
-@pytest.mark.parametrize("name", SLOW_FUNCTIONS)
+@pytest.mark.parametrize("name", in_campaign(SLOW_FUNCTIONS))
 def test_time_of_slow_functions_grows_at_most_linearly(name: str) -> None:
     place = "after a sentence, before a word"
     check_all(name, TEXTS, {place: PLACES[place]}, SCREENED_OF_SLOW)
