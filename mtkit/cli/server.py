@@ -18,7 +18,7 @@ def serve(
         Option(
             "-m",
             "--model",
-            metavar="[PAIR=]PATH",
+            metavar="PATH",
             help="Directory of a run or a model, such as runs/a, or en:de=runs/a if its languages "
             f"are unknown; repeat the option for more languages (default: {DEFAULT_MODEL}).",
         ),
@@ -70,9 +70,10 @@ def serve(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Serve models over HTTP: a web page, and the interfaces of OpenAI, LibreTranslate and DeepL.
+    """Serve models over HTTP, to people and to programs.
 
-    Each model serves its pair of languages; other pairs go through a third language if possible.
+    There is a web page, and the interfaces of OpenAI, LibreTranslate and DeepL. Each model serves
+    its pair of languages; other pairs go through a third language if possible.
     Example: mtkit serve -m runs/en-de -m runs/de-en --port 5000
     """
     if find_spec("uvicorn") is None or find_spec("starlette") is None:

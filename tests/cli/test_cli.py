@@ -38,6 +38,7 @@ COMMANDS = [
     "info",
     "compare",
     "guide",
+    "serve",
 ]
 GROUPS = ["bench"]
 Capture = pytest.CaptureFixture[str]

@@ -22,7 +22,7 @@ def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: Any, capsys: 
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     names: dict[str, Any] = {}
     exec("\n".join(examples), names)
-    assert len(examples) == 6
+    assert len(examples) == 7
     assert len(names["texts"]) == 2
     assert names["report"].failed
     assert capsys.readouterr().out.count("\n") >= 100
