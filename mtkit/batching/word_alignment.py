@@ -102,14 +102,15 @@ class WordAligner:
         source_sizes = np.array([len(ids) for ids in sources])
         target_sizes = np.array([len(ids) for ids in targets])
         target_words = np.concatenate(targets)
-        # Each target word occurs with all words of its source: their places, joined.
-        partners = np.repeat(source_sizes, target_sizes)
+        # One row for each target word with each word of its source; places count all sentences.
+        partners = np.repeat(source_sizes, target_sizes)  # rows of each target word
         target_places = np.repeat(np.arange(len(target_words), dtype=np.int32), partners)
         source_starts = source_sizes.cumsum() - source_sizes
         first_places = np.repeat(source_starts, target_sizes)
         first_rows = partners.cumsum() - partners
-        rows = np.arange(len(target_places)) - np.repeat(first_rows - first_places, partners)
-        source_places = rows.astype(np.int32)
+        # In the rows of a target word, the source place goes up by one from its first place.
+        shifts = np.repeat(first_places - first_rows, partners)
+        source_places = (np.arange(len(target_places)) + shifts).astype(np.int32)
         all_keys = np.concatenate(sources)[source_places] * self._factor
         all_keys += target_words[target_places]
         keys, pairs = np.unique(all_keys, return_inverse=True)
@@ -145,6 +146,8 @@ class WordAligner:
         source_ids = np.array([self._ids[0].get(word.key, -1) for word in source])
         target_ids = np.array([self._ids[1].get(word.key, -1) for word in target])
         keys = source_ids[:, None] * self._factor + target_ids
+        # An unknown pair gets some place, too, which `is_known` rejects. Ids are tested as well:
+        # with -1 for the target word, a key can be that of another pair.
         places = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
         is_known = (self._keys[places] == keys) & (source_ids[:, None] >= 0) & (target_ids >= 0)
         scores = np.where(is_known, self._probabilities[places], 0.0)

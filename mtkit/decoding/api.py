@@ -171,11 +171,11 @@ class Translator:
     def _translate(
         self, lines: Sequence[Line], request: Request, *, alone: bool
     ) -> Searches[list[Translation]]:
-        """Translate lines, then translate again those that lost what no translation changes."""
+        """Translate lines; then cut those that lost a span, such as a URL, there, and try again."""
         window = open_window(lines, self.tokenizer, request, self.estimator)
         translations = yield from self._search(window, alone=alone)
-        lossy = [number for number, each in enumerate(translations) if each.lost]
-        # A model that knows placeholders loses none, and a sample is random.
+        lossy = [number for number, first in enumerate(translations) if first.lost]
+        # Not for a model with placeholders, which loses none; nor for random samples.
         if not lossy or self.tokenizer.has_hints or not request.may_search_again:
             return translations
         lossy_lines = [lines[number] for number in lossy]
@@ -191,11 +191,13 @@ class Translator:
         """Search for the sentences of a window, then again for those with a fault."""
         request = window.context.request
         wider = _with_spare_hypotheses(request)
+        # `yield` hands a search to the caller, and gets its answers (see `Searches`).
         answers = yield self.engine.search(window.sentences, wider, alone=alone)
         draft = DraftTranslations(window, list(window.sentences), answers, window.join(answers))
         if not request.may_search_again:
             return draft.translations
         for fault in FAULTS:
+            # First the hypotheses that the search has found already, then another search.
             draft.mend(fault.name, fault.choose_others(draft))
             sentences = fault.find(draft)
             if not sentences:

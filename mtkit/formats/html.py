@@ -130,8 +130,8 @@ def _decoding(opened: OpenedModel) -> dict[str, Any]:
     settings = opened.config.decoding
     abbreviations = settings.abbreviations.split()
     if settings.sentences is not None:
-        # sentencex knows some that the settings lack: those words of the vocabulary after whose
-        # full stop it begins no sentence.
+        # sentencex knows more abbreviations than the settings. To find them, try each whole word of
+        # the vocabulary: if "A word. A" stays one sentence, it is one.
         source, _ = opened.tokenizer.vocabularies
         words = [piece[1:] for piece in source if piece[:1] == SPACE and piece[1:].isalpha()]
         for word in words:

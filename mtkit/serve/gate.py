@@ -123,6 +123,7 @@ class Gate:
         return self._unknown
 
     async def _answer(self, request: Request, interface: Interface) -> Any:
+        """Return what the endpoint answers; raise Refusal if the request is not allowed."""
         if not self._access.is_known_host(request.headers.get("host", "")):
             raise Refusal(421, "this host is not served; see --allow-host of `mtkit serve`")
         path = request.url.path
@@ -133,6 +134,7 @@ class Gate:
         endpoint, _ = self._endpoints[path]
         method = "GET" if request.method == "HEAD" else request.method
         if method != endpoint.method:
+            # The last argument becomes the header Allow.
             raise Refusal(405, f"{path} takes {endpoint.method}", endpoint.method)
         body = await self._read_body(request)
         content_type = request.headers.get("content-type", "")
@@ -140,6 +142,7 @@ class Gate:
             body = body or request.scope["query_string"]
             content_type = FORM_TYPE
         fields = read_fields(endpoint, body, content_type)
+        # Only now, because the key may be one of the fields.
         self._check_key(request, endpoint, interface, getattr(fields, "api_key", ""))
         return await _unless_gone(request, endpoint.answer(self._service, fields))
 

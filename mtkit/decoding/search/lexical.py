@@ -137,8 +137,9 @@ def count_met(
 ) -> Int[Tensor, "N M"]:
     """Return how many term symbols each hypothesis has after each of M next symbols.
 
-    They are the symbols of all complete terms, and those of the term that the hypothesis ends with,
-    or with the beginning of which it ends.
+    It is the sum of two numbers: the symbols of all complete terms, and those of the longest
+    beginning of another term that stands at the end. That beginning may be the whole term, which is
+    not complete yet, because the symbol after it is unknown.
     """
     lengths = (terms != PAD).sum(dim=2)  # (N, P)
     begun = _begun(written, terms)  # (N, P, L + 1)
@@ -147,12 +148,14 @@ def count_met(
     ends_word = ~torch.isin(symbols, word_parts)  # (N, M)
     completes = is_at_end & ends_word.unsqueeze(1)  # (N, P, M)
     is_complete = _is_inside(written, terms, lengths, word_parts).unsqueeze(2) | completes
-    # The next symbol continues a beginning of k symbols if it is the symbol k of the term.
+    # If k symbols of a term stand at the end, and the next one is its symbol k (from 0), then k + 1
+    # symbols stand there.
     fits = terms.unsqueeze(2) == symbols.unsqueeze(1).unsqueeze(3)  # (N, P, M, L)
     continued = fits & begun[:, :, :-1].unsqueeze(2)
     sizes = torch.arange(1, terms.shape[2] + 1, device=terms.device)
     begun_after = (continued * sizes).amax(dim=3)  # (N, P, M)
     of_complete = (is_complete * lengths.unsqueeze(2)).sum(dim=1)  # (N, M)
+    # A complete term has been counted. Of the others, only the longest beginning counts.
     of_begun = begun_after.masked_fill(is_complete, 0).amax(dim=1)  # (N, M)
     return of_complete + of_begun
 

@@ -234,28 +234,46 @@ def _fit_spaces(answer: Answer, placeholder: str, source: str, tags: Sequence[Ta
     before = source[source_place - 1] if source_place else " "
     after = source[source_place + 1 : source_place + 2] or " "
     place = answer.text.index(placeholder)
-    # First the side after the placeholder, so that its place stays.
-    text = answer.text[place + 1 : place + 3]
     is_opening = any(placeholder == pair.opening for pair in tags)
-    if _is_apart(after):
-        if text and (_is_word(text[0]) or text[0] in "(["):
-            answer = _replace(answer, place + 1, place + 1, " ")
-    elif len(text) == 2 and text[0] == " ":
-        is_sign = not is_word_character(after) and after not in ":;!?%»"
-        is_same = text[1] == after and is_sign
-        is_tagged = is_opening and _is_word(after) and _is_word(text[1])
-        if is_same or is_tagged or (after in _CLOSING and text[1] in _CLOSING):
-            answer = _replace(answer, place + 1, place + 2, "")
-    text = answer.text[max(0, place - 2) : place]
     is_closing = any(placeholder == pair.closing for pair in tags)
+    # First the side after the placeholder, so that its place stays.
+    answer = _fit_space_after(answer, place, after, is_opening_tag=is_opening)
+    return _fit_space_before(answer, place, before, is_closing_tag=is_closing)
+
+
+def _fit_space_after(answer: Answer, place: int, after: str, *, is_opening_tag: bool) -> Answer:
+    """Add or remove the space after a placeholder; `after`: what follows it in the source."""
+    text = answer.text[place + 1 : place + 3]
+    if _is_apart(after):
+        needs_space = bool(text) and (_is_word(text[0]) or text[0] in "([")
+        return _replace(answer, place + 1, place + 1, " ") if needs_space else answer
+    if len(text) < 2 or text[0] != " ":
+        return answer
+    following = text[1]
+    # Some languages have a space before these signs, whatever the source has.
+    is_sign = not is_word_character(after) and after not in ":;!?%»"
+    is_same = following == after and is_sign
+    is_tagged_word = is_opening_tag and _is_word(after) and _is_word(following)
+    are_closing = after in _CLOSING and following in _CLOSING
+    if is_same or is_tagged_word or are_closing:
+        return _replace(answer, place + 1, place + 2, "")
+    return answer
+
+
+def _fit_space_before(answer: Answer, place: int, before: str, *, is_closing_tag: bool) -> Answer:
+    """Add or remove the space before a placeholder; `before`: what precedes it in the source."""
+    text = answer.text[max(0, place - 2) : place]
     if _is_apart(before):
-        if text and (_is_word(text[-1]) or text[-1] in ",;:)]"):
-            answer = _replace(answer, place, place, " ")
-    elif len(text) == 2 and text[1] == " ":
-        is_same = text[0] == before and not is_word_character(before)
-        is_tagged = is_closing and _is_word(before) and _is_word(text[0])
-        if is_same or is_tagged or (before in _OPENING and text[0] in _OPENING):
-            answer = _replace(answer, place - 1, place, "")
+        needs_space = bool(text) and (_is_word(text[-1]) or text[-1] in ",;:)]")
+        return _replace(answer, place, place, " ") if needs_space else answer
+    if len(text) < 2 or text[1] != " ":
+        return answer
+    preceding = text[0]
+    is_same = preceding == before and not is_word_character(before)
+    is_tagged_word = is_closing_tag and _is_word(before) and _is_word(preceding)
+    are_opening = before in _OPENING and preceding in _OPENING
+    if is_same or is_tagged_word or are_opening:
+        return _replace(answer, place - 1, place, "")
     return answer
 
 
