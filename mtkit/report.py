@@ -28,6 +28,8 @@ WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 """Options of `textwrap`: a path that is too long for a line stays whole."""
 _LABEL = re.compile(r"(warning:)? *(\S+ {2,})?")
 """The start of a line, such as "  source  "; continuation lines are indented by its width."""
+WARNING = "warning: "
+"""How the line of a warning begins."""
 _quiet = _debug = _is_follower = False
 _live: rich.progress.Progress | None = None
 
@@ -89,7 +91,7 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """Write a warning to stderr, unless the main process of a group does so."""
     if not _is_follower:
-        _write_line(f"warning: {text}", "yellow")
+        _write_line(f"{WARNING}{text}", "yellow")
 
 
 def error(text: str, cause: Exception | None) -> None:

@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtkit.batching.hints import HintWriter
 from mtkit.batching.store import Lengths, Tokens, token_dtype
-from mtkit.config.settings import BatchingSettings
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.corpus.read import Pair, chunks
 from mtkit.corpus.rules import PairFilter
@@ -18,101 +16,102 @@ from mtkit.machine import count_cores
 from mtkit.prefetch import prefetch
 from mtkit.tokenizer.codec import Tokenizer
 
+_NO_TEXT = Pair(source="", target="", corpus=0, file="", line=0)
+
 
 class Encoded(NamedTuple):
     """A chunk of the corpus: k kept pairs with their ids, and the dropped pairs."""
 
     kept: list[Pair]
+    places: list[int]
+    """(k,): which of all pairs that were read each of them is, from 0."""
     lengths: Lengths
     """(k, 2): source and target lengths in subwords."""
     tokens: Tokens
     """Concatenated ids; for each pair first the source, then the target."""
     dropped: list[tuple[Pair, str]]
-    """The dropped pairs, each with the reason: blank, duplicate, a rule, or too long."""
-    is_hinted: bool = False
-    """Whether these are second forms of the pairs of the chunk before, with hints."""
+    """The dropped pairs in order, each with the reason: blank, a rule, or too long."""
 
 
 def encode_pairs(
     pairs: Iterable[Pair],
     tokenizer: Tokenizer,
-    settings: BatchingSettings,
+    max_length: int,
     pair_filter: PairFilter | None = None,
-    hint_writer: HintWriter | None = None,
 ) -> Iterator[Encoded]:
     """Yield chunks of encoded pairs in order; only a few chunks are in memory.
 
-    `pair_filter`: the rules of `batching.drop`; None: no rules. `hint_writer`: writes second forms
-    of some pairs, with hints, which follow the chunk; None: there are none.
+    `max_length`: subwords of the longest side that is kept. `pair_filter`: the rules of
+    `batching.drop`; None: no rules.
     """
-    # Pairs are deduplicated by 64-bit hashes, which take about 70 bytes of memory per pair.
-    seen: set[int] | None = set() if settings.deduplicate else None
-    for number, chunk in enumerate(prefetch(chunks(pairs))):
-        sound: list[Pair] = []
-        dropped: list[tuple[Pair, str]] = []
-        for pair in chunk:
-            fault = _find_fault(pair, seen, pair_filter)
-            if fault is None:
-                sound.append(pair)
-            else:
-                dropped.append((pair, fault))
-        encoded = _encode(sound, tokenizer, settings.max_length)
-        yield encoded._replace(dropped=dropped + encoded.dropped)
-        if hint_writer is not None:
-            hinted = hint_writer.write(encoded.kept, number)
-            # What is too long with hints is not missed: the pair itself is kept.
-            yield _encode(hinted, tokenizer, settings.max_length)._replace(
-                dropped=[], is_hinted=True
-            )
+    first = 0
+    for chunk in prefetch(chunks(pairs)):
+        faults = [_find_fault(pair, pair_filter) for pair in chunk]
+        yield _encode(chunk, faults, first, tokenizer, max_length)
+        first += len(chunk)
 
 
-def _encode(pairs: list[Pair], tokenizer: Tokenizer, max_length: int) -> Encoded:
-    """Encode the pairs of a chunk; drop those without text, or with too much."""
-    # All lines of a chunk at once, which SentencePiece divides among its threads.
+def encode_chunk(pairs: list[Pair], tokenizer: Tokenizer, max_length: int) -> Encoded:
+    """Encode the pairs as one chunk, without rules."""
+    return _encode(pairs, [None] * len(pairs), 0, tokenizer, max_length)
+
+
+def _encode(
+    chunk: list[Pair],
+    faults: list[str | None],
+    first: int,
+    tokenizer: Tokenizer,
+    max_length: int,
+) -> Encoded:
+    """Encode the pairs of a chunk that have no fault; drop those without text, or with too much.
+
+    `first`: the place of the first pair of the chunk among all pairs.
+    """
+    # All lines of a chunk at once, which SentencePiece divides among its threads. A dropped pair is
+    # encoded as blank, so that all lists are equally long.
+    sound = [pair if fault is None else _NO_TEXT for pair, fault in zip(chunk, faults, strict=True)]
     threads = count_cores()
-    sources = tokenizer.encode_source([pair.tagged for pair in pairs], threads)
-    targets = tokenizer.encode_target([pair.target for pair in pairs], threads)
+    sources = tokenizer.encode_source([pair.tagged for pair in sound], threads)
+    targets = tokenizer.encode_target([pair.target for pair in sound], threads)
     kept: list[Pair] = []
+    places: list[int] = []
     dropped: list[tuple[Pair, str]] = []
     lengths: list[tuple[int, int]] = []
     ids: list[int] = []
-    for pair, source, target in zip(pairs, sources, targets, strict=True):
+    for place, pair in enumerate(chunk):
+        source, target = sources[place], targets[place]
         if source and pair.target_tag is not None:
             source = [tokenizer.tags[pair.target_tag], *source]
-        if not (source and target):  # text that the tokenizer removes
+        fault = faults[place]
+        if fault is not None:
+            dropped.append((pair, fault))
+        elif not (source and target):  # text that the tokenizer removes
             dropped.append((pair, "blank"))
         elif max(len(source), len(target)) > max_length:
             dropped.append((pair, "too long"))
         else:
             kept.append(pair)
+            places.append(first + place)
             lengths.append((len(source), len(target)))
             ids += source
             ids += target
     return Encoded(
         kept=kept,
+        places=places,
         lengths=np.array(lengths, np.uint16).reshape(-1, 2),  # (0, 2) if no pair is kept
         tokens=np.array(ids, token_dtype(max(tokenizer.source_vocab, tokenizer.target_vocab))),
         dropped=dropped,
     )
 
 
-def _find_fault(pair: Pair, seen: set[int] | None, pair_filter: PairFilter | None) -> str | None:
-    """Return why a pair is dropped before it is encoded; None if it is kept.
-
-    `seen`: hashes of earlier pairs, to which the hash of this pair is added; None: duplicates are
-    kept.
-    """
+def _find_fault(pair: Pair, pair_filter: PairFilter | None) -> str | None:
+    """Return why a pair is dropped before it is encoded; None if it is kept."""
     if pair.blank:
         return "blank"
-    if seen is not None:
-        key = _key_of(pair)
-        if key in seen:
-            return "duplicate"
-        seen.add(key)
     return pair_filter.broken_rule(pair) if pair_filter else None
 
 
-def _key_of(pair: Pair) -> int:
+def key_of_pair(pair: Pair) -> int:
     """Return a hash of the pair with its target tag: names are the same in several languages."""
     if pair.target_tag is None:
         return hash_of(pair)

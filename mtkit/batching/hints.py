@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from mtkit.batching.word_alignment import PlacedWord, WordAligner, find_words, is_alignable
 from mtkit.corpus.read import Pair
+from mtkit.corpus.statistics import hash_of
 from mtkit.corpus.text import UNSPACED_LETTER
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.hints import HINT_BEGIN, HINT_END, HINT_MEANS, PLACEHOLDERS
@@ -123,14 +124,14 @@ class HintWriter:
         target_words = find_words(target, self._tokenizer.target_boundaries)
         return source_words, target_words
 
-    def write(self, pairs: Sequence[Pair], chunk: int) -> list[Pair]:
+    def write(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Return a share of the pairs with hints or placeholders, where their words are linked.
 
-        What is random depends on the seed and on `chunk`, the number of this part of the corpus.
+        What is random depends on the seed and on the pair only.
         """
-        random = Random(f"{self._seed} {chunk}")
         written: list[Pair] = []
         for pair in pairs:
+            random = Random(f"{self._seed} {hash_of(pair)}")
             if random.random() < self._share:
                 words = self._find_words(pair.source, pair.target)
                 links = self._aligner.align(*words)

@@ -171,18 +171,34 @@ def batch(
     demo: Demo = False,
     folder: RunFolder = None,
     overrides: Overrides = None,
+    parts: Annotated[
+        bool, Option("--parts", help="Only count the parts of the corpora, and print the number.")
+    ] = False,
+    part: Annotated[
+        int | None,
+        Option(min=1, metavar="K", help="Only encode part K, as one of many commands (from 1)."),
+    ] = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Stage 2: prepare the training data.
 
     Reads and filters the corpora, converts text to subword ids, and writes them to RUN/batches/.
+    Uses all cores. For several machines: `mtkit batch --parts` first, then `mtkit batch --part K`
+    for each part, in any order; then `mtkit batch` joins the parts.
     Example: mtkit batch --set batching.deduplicate=true
     """
+    if parts:
+        refuse("cannot be used with --parts", part=part)
     with open_config(config, demo=demo, run=folder, overrides=overrides) as settings:
-        from mtkit.batching.build import build_batches
+        from mtkit.batching.build import build_batches, count_parts, encode_part
 
-        build_batches(settings)
+        if parts:
+            report.data(f"{count_parts(settings)}\n")
+        elif part is not None:
+            encode_part(settings, part)
+        else:
+            build_batches(settings)
 
 
 def train(
@@ -312,6 +328,10 @@ def translate(
     threads: Annotated[
         int | None, Option(help="Threads per worker (default: cores / workers).")
     ] = None,
+    part: Annotated[
+        str | None,
+        Option(metavar="K/N", help="Translate part K of N equal parts of INPUT, from 1/N to N/N."),
+    ] = None,
     resume: Annotated[
         bool, Option("--resume", help="Continue an interrupted command; needs INPUT and -o.")
     ] = False,
@@ -344,7 +364,7 @@ def translate(
     from mtkit.corpus.tmx import is_tmx
     from mtkit.decoding.api import load
     from mtkit.decoding.table import refuse_table
-    from mtkit.decoding.translate import Files, Format
+    from mtkit.decoding.translate import FilePart, Files, Format
     from mtkit.decoding.translate import translate as translate_files
 
     if text is not None and is_tmx(str(text)):
@@ -364,7 +384,18 @@ def translate(
             "cannot be used with --resume, because the flags of earlier lines are not kept",
             flags=flags,
         )
-    files = Files(text, output, prefix, resume, column, glossary, flags)
+    files = Files(
+        input=text,
+        output=output,
+        prefixes=prefix,
+        resume=resume,
+        column=column,
+        glossary=glossary,
+        flags=flags,
+        part=None if part is None else FilePart.parse(part),
+    )
+    if part is not None and (column is not None or text is None or not text.is_file()):
+        raise UserError("--part needs a text file as INPUT")
     if resume and not files.is_resumable:
         raise UserError("--resume needs -o FILE, and text files as INPUT and --prefix")
     stdin_is_keyboard = sys.stdin is not None and sys.stdin.isatty()

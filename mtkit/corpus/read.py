@@ -11,14 +11,14 @@ import logging
 import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from itertools import zip_longest
+from itertools import count, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mtkit.artifacts.manifest import hash_file, sha256_of
 from mtkit.config.base import Paths
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
-from mtkit.corpus.files import count_lines, existing_file, listed_paths, read_lines
+from mtkit.corpus.files import ALL_ROWS, count_lines, existing_file, listed_paths, read_lines
 from mtkit.corpus.tables import Texts, place_of, read_table, text_at
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import MtkitError, UserError
@@ -98,32 +98,82 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
     Raises:
         UserError: a corpus cannot be read or is empty, or its sides have different lengths.
     """
-    for index, corpus in enumerate(listed(corpora)):
-        match corpus:
-            case TextCorpus():
-                rows = _read_texts(corpus)
-            case TableCorpus():
-                rows = _read_tables(corpus)
-            case DatasetCorpus():
-                rows = _read_dataset(corpus)
+    all_corpora = listed(corpora)
+    for index, corpus in enumerate(all_corpora):
         is_empty = True
-        for file, line, source, target in rows:
-            is_empty = False
-            yield Pair(
-                source=normalise(source),
-                target=normalise(target),
-                corpus=index,
-                file=file,
-                line=line,
-                tag=corpus.tag,
-                target_tag=corpus.target_tag,
-            )
+        for file in range(count_files(corpus)):
+            for pair in read_file(all_corpora, index, file):
+                is_empty = False
+                yield pair
         if is_empty:
-            names = [", ".join(paths) for paths in _sides(corpus)]
-            distinct_names = dict.fromkeys(names)  # both sides may be the same file
+            raise EmptyCorpusError(corpus)
+
+
+class EmptyCorpusError(UserError):
+    """A corpus has no pair."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        names = [", ".join(paths) for paths in _sides(corpus)]
+        distinct_names = dict.fromkeys(names)  # both sides may be the same file
+        super().__init__(
+            f"{' and '.join(distinct_names)} is empty; give a corpus with at least one pair"
+        )
+
+
+def count_files(corpus: Corpus) -> int:
+    """Return the number of files of a side; a dataset counts as one file.
+
+    Raises:
+        UserError: source and target have different numbers of files.
+    """
+    first_side, *other_sides = _sides(corpus)
+    for side in other_sides:
+        if len(side) != len(first_side):
             raise UserError(
-                f"{' and '.join(distinct_names)} is empty; give a corpus with at least one pair"
+                f"data: source and target need equally many files, not {len(first_side)} and "
+                f"{len(side)}"
             )
+    return len(first_side)
+
+
+def count_rows(corpora: list[Corpus], index: int, file: int) -> int:
+    """Return the number of pairs that `read_file` yields; errors are as there."""
+    corpus = corpora[index]
+    if isinstance(corpus, TextCorpus):  # counting lines is faster than reading them
+        source, target = _file_pair(corpus, file)
+        lines = count_lines(source)
+        if lines != count_lines(target):
+            raise UnequalSidesError((source, target))
+        return lines
+    return sum(1 for _ in read_file(corpora, index, file))
+
+
+def read_file(
+    corpora: list[Corpus], index: int, file: int, rows: slice = ALL_ROWS
+) -> Iterator[Pair]:
+    """Yield the pairs of a file of the corpus `index`, normalised: all, or a slice of them.
+
+    Raises:
+        UserError: the file cannot be read, or its sides have different lengths.
+    """
+    corpus = corpora[index]
+    match corpus:
+        case TextCorpus():
+            texts = _read_texts(*_file_pair(corpus, file), rows)
+        case TableCorpus():
+            texts = _cut(_read_table(corpus, file), rows)
+        case DatasetCorpus():
+            texts = _cut(_read_dataset(corpus), rows)
+    for path, line, source, target in texts:
+        yield Pair(
+            source=normalise(source),
+            target=normalise(target),
+            corpus=index,
+            file=path,
+            line=line,
+            tag=corpus.tag,
+            target_tag=corpus.target_tag,
+        )
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
@@ -213,30 +263,34 @@ def _hash_folder(folder: Path) -> dict[str, str]:
     return hashes
 
 
-def _read_texts(corpus: TextCorpus) -> Texts:
-    sources, targets = listed_paths(corpus.source), listed_paths(corpus.target)
-    if len(sources) != len(targets):
-        raise UserError(
-            f"data: source and target need equally many files, not {len(sources)} and "
-            f"{len(targets)}"
-        )
-    for source_path, target_path in zip(sources, targets, strict=True):
-        with (
-            closing(read_lines(source_path)) as source_lines,
-            closing(read_lines(target_path)) as target_lines,
-        ):
-            lines = zip_longest(source_lines, target_lines)  # None after the end of the shorter
-            for number, (source, target) in enumerate(lines, 1):
-                if source is None or target is None:
-                    raise UnequalSidesError((source_path, target_path))
-                yield source_path, number, source, target
+def _file_pair(corpus: TextCorpus, file: int) -> tuple[str, str]:
+    """Return the paths of a source file and its target file."""
+    return listed_paths(corpus.source)[file], listed_paths(corpus.target)[file]
 
 
-def _read_tables(corpus: TableCorpus) -> Texts:
-    """Yield all rows except headers; a blank row is a blank pair."""
-    for path in listed_paths(corpus.table):
-        with closing(read_table(path, (corpus.source_column, corpus.target_column))) as rows:
-            yield from rows
+def _read_texts(source_path: str, target_path: str, rows: slice) -> Texts:
+    numbers = count(1 + (rows.start or 0), rows.step or 1)
+    with (
+        closing(read_lines(source_path, rows)) as source_lines,
+        closing(read_lines(target_path, rows)) as target_lines,
+    ):
+        lines = zip_longest(source_lines, target_lines)  # None after the end of the shorter
+        for number, (source, target) in zip(numbers, lines, strict=False):
+            if source is None or target is None:
+                raise UnequalSidesError((source_path, target_path))
+            yield source_path, number, source, target
+
+
+def _read_table(corpus: TableCorpus, file: int) -> Texts:
+    """Yield all rows except a header; a blank row is a blank pair."""
+    path = listed_paths(corpus.table)[file]
+    return read_table(path, (corpus.source_column, corpus.target_column))
+
+
+def _cut(texts: Texts, rows: slice) -> Texts:
+    """Yield a slice of the rows."""
+    with closing(texts):
+        yield from islice(texts, rows.start, rows.stop, rows.step)
 
 
 def _read_dataset(corpus: DatasetCorpus) -> Texts:

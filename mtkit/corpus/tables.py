@@ -26,7 +26,7 @@ MAX_NAMED_COLUMNS = 20
 MAX_SHOWN_CELLS = 40
 """Width of the text of a first pair in a message, in terminal cells."""
 
-Texts = Iterator[tuple[str, int, str, str]]
+Texts = Generator[tuple[str, int, str, str]]
 """The file, row or line, source and target of each pair."""
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from mtkit.config.corpora import Corpus, listed
 from mtkit.config.target_tags import piece_of_tag
@@ -42,6 +43,15 @@ class TagWords:
             if word in self._words or word in self._target_tags:
                 self._counts[word] += 1
                 self._places.setdefault(word, pair.where)
+
+    def record(self) -> dict[str, Any]:
+        """Return the number of sources by word, and where each word was found first, for JSON."""
+        return {"counts": self._counts, "places": self._places}
+
+    def merge(self, record: Mapping[str, Any]) -> None:
+        """Add the counts of later sources, which `record` has written."""
+        self._counts.update(record["counts"])
+        self._places = record["places"] | self._places
 
     def messages(self) -> Iterator[str]:
         """Yield a line for each tag that is a word, with the first place and what it means."""

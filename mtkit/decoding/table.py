@@ -72,6 +72,8 @@ class Table(ABC):
     """What messages count."""
     is_typed: ClassVar[bool] = False
     """Whether a user types the text."""
+    first: ClassVar[int] = 0
+    """The number of rows before the first one to translate."""
 
     path: str
     mark: bytes

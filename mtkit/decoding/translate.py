@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,14 +17,14 @@ from contextlib import (
     suppress,
 )
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.storage import path_in_oserror
-from mtkit.corpus.files import count_lines, input_lines, open_input, text_lines
+from mtkit.corpus.files import ALL_ROWS, count_lines, input_lines, open_input, text_lines
 from mtkit.decoding.api import Translator
 from mtkit.decoding.estimation.verdict import FileVerdict
 from mtkit.decoding.losses import Losses
@@ -40,6 +41,27 @@ MAX_NAMED_LINES = 5
 
 CONFIDENCE_DIGITS = 4
 """Decimals of confidence in JSON."""
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """One of several nearly equal parts of a file, which are translated by different commands."""
+
+    number: int
+    """From 1."""
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> FilePart:
+        """Return the part that K/N names; raise UserError if it is none."""
+        match = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise UserError(f"--part: expected K/N, such as 1/8 to 8/8, found {text!r}")
+        return cls(number=int(match[1]), count=int(match[2]))
+
+    def rows_of(self, lines: int) -> range:
+        """Return the lines of the part, from 0, of a file with so many lines."""
+        return range((self.number - 1) * lines // self.count, self.number * lines // self.count)
 
 
 @dataclass(frozen=True)
@@ -60,6 +82,8 @@ class Files:
     """The file of terms, which the translator has read."""
     flags: Path | None = None
     """Where to write a JSON object for each input line, with its flags and its confidence."""
+    part: FilePart | None = None
+    """The part of the input file to translate; None: all lines of a file or stream."""
 
     @property
     def is_resumable(self) -> bool:
@@ -187,14 +211,30 @@ class Text:
         """Whether someone types the lines at a terminal."""
         return self.files.input is None and self.source.isatty()
 
+    @cached_property
+    def rows(self) -> range | None:
+        """The lines to translate, from 0; None: all lines of a text that can be read only once."""
+        path = self.files.input
+        if path is None or not path.is_file():
+            return None
+        lines = count_lines(str(path))
+        return self.files.part.rows_of(lines) if self.files.part else range(lines)
+
+    @property
+    def first(self) -> int:
+        """The number of lines before the first one to translate."""
+        return self.rows.start if self.rows else 0
+
     def count(self) -> int | None:
         """Return the number of lines; None if they can be read only once."""
-        path = self.files.input
-        return count_lines(str(path)) if path is not None and path.is_file() else None
+        return None if self.rows is None else len(self.rows)
 
     def lines(self, done: int) -> Iterator[Line]:
-        """Yield the lines after the first `done`."""
-        return islice(_lines(self.source, self.files), done, None)
+        """Yield the lines to translate after the first `done` of them."""
+        rows = ALL_ROWS
+        if self.files.part is not None and self.rows is not None:
+            rows = slice(self.rows.start, self.rows.stop)
+        return islice(_lines(self.source, self.files, rows), done, None)
 
     def output(self, number: int, translation: Translation) -> bytes:
         """Return what is written for line `number`, from 1."""
@@ -245,11 +285,12 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         say(f"translating with {names}, {translator.engine.name}")
         if (files.flags or form.jsonl) and (obstacle := translator.confidence_obstacle):
             say(f"no confidence, because {obstacle}")
+        start = text.first + done
         if done:
-            say(f"{files.output}: resuming after {text.unit} {done:,}")
+            say(f"{files.output}: resuming after {text.unit} {start:,}")
         shown.advance(done)
-        number, began = done, time.monotonic()
-        losses = Losses(done, text.unit)
+        number, began = start, time.monotonic()
+        losses = Losses(start, text.unit)
         verdict = FileVerdict(translator.estimator.calibration, text.unit)
         for translations in _translations(translator, text, done):
             rows = [
@@ -272,12 +313,12 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
                     truncated += 1
                     if len(examples) < MAX_NAMED_LINES:
                         examples.append(number)
-            rate = (number - done) / max(time.monotonic() - began, 1e-3)
+            rate = (number - start) / max(time.monotonic() - began, 1e-3)
             shown.advance(len(translations), f"{rate:,.0f} {text.unit}s/s")
     if files.output:
         seconds = time.monotonic() - began
-        say(f"{files.output}: {plural(number - done, text.unit)} written in {seconds:,.1f} s")
-        where = f", after {text.unit} {done:,}" if done else ""
+        say(f"{files.output}: {plural(number - start, text.unit)} written in {seconds:,.1f} s")
+        where = f", after {text.unit} {start:,}" if start else ""
         for sentence in verdict.describe():
             say(f"{files.output}{where}: {sentence}")
     if with_forced_terms:
@@ -288,7 +329,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     _warn_of(losses)
     if truncated:
         warn(
-            f"{truncated:,} of {number - done:,} translations may be incomplete (such as of "
+            f"{truncated:,} of {number - start:,} translations may be incomplete (such as of "
             f"{text.unit} {', '.join(map(str, examples))}), because they reached max_length "
             f"{translator.request.settings.max_length}"
         )
@@ -339,6 +380,7 @@ def _dependencies(translator: Translator, files: Files, form: Format) -> dict[st
         "the engine": translator.engine.name,
         "the settings": request.settings.model_dump(),
         "the form of the output": asdict(form) | {"column": files.column},
+        "the part": asdict(files.part) if files.part else None,
         "the sampling": request.sampling.model_dump() if request.sampling else None,
     }
 
@@ -371,12 +413,15 @@ def ask(prompt: str) -> str | None:
         raise
 
 
-def _lines(source: io.BufferedReader, files: Files) -> Iterator[Line]:
+def _lines(source: io.BufferedReader, files: Files, rows: slice) -> Iterator[Line]:
     prefixes = files.prefixes
-    texts = text_lines(source, str(files.input or "stdin"))
-    begins = input_lines(prefixes) if prefixes else repeat("")
+    texts = text_lines(source, str(files.input or "stdin"), rows)
+    begins: Iterator[str] = repeat("")
+    if prefixes:
+        begins = islice(input_lines(prefixes), rows.start, rows.stop)
+    pairs = zip(texts, begins, strict=prefixes is not None)
     try:
-        for number, (text, begin) in enumerate(zip(texts, begins, strict=prefixes is not None)):
+        for number, (text, begin) in enumerate(pairs, start=rows.start or 0):
             yield Line(text, begin, number)
     except ValueError:
         raise UserError(

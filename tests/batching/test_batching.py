@@ -18,7 +18,7 @@ from mtkit.batching import encode
 from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.store import Store
 from mtkit.config.corpora import TextCorpus
-from mtkit.config.settings import BatchingSettings, Config
+from mtkit.config.settings import Config
 from mtkit.corpus import read
 from mtkit.corpus.read import Pair
 from mtkit.corpus.text import normalise
@@ -142,7 +142,7 @@ def test_length_limits_are_inclusive() -> None:
     tokenizer = Mock(spec=Tokenizer, source_vocab=9, target_vocab=9, **encode_side)
     texts = [(8, 4), (4, 8), (9, 5), (8, 0)]
     pairs = [Pair("x" * s + ".", "x" * t + ".", 0, "", row) for row, (s, t) in enumerate(texts)]
-    (chunk,) = encode.encode_pairs(pairs, tokenizer, BatchingSettings(max_length=8))
+    (chunk,) = encode.encode_pairs(pairs, tokenizer, 8)
     assert chunk.lengths.tolist() == [[8, 4], [4, 8]]
     assert chunk.dropped == [(pairs[2], "too long"), (pairs[3], "blank")]
 
@@ -172,7 +172,7 @@ def test_only_a_few_chunks_are_read_in_advance(
             yield Pair(source, target, 0, "train", line)
 
     threads = threading.active_count()
-    encoded = encode.encode_pairs(pairs(), tokenizer, BatchingSettings())
+    encoded = encode.encode_pairs(pairs(), tokenizer, 256)
     for done in range(1, 6):
         assert next(encoded).kept[-1].line == 10 * done
         assert len(taken) <= 10 * (done + 4)

@@ -442,7 +442,7 @@ def write_hints(text: str) -> None:
     """Write the second form of a pair with this text on both sides, and of pairs with its lines."""
     pairs = [pair(text, text), *(pair(line, line) for line in lines_of(text))]
     sample = [(each.source, each.target) for each in pairs]
-    HintWriter(sample, tokenizer(), share=1.0, seed=1).write(pairs, 0)
+    HintWriter(sample, tokenizer(), share=1.0, seed=1).write(pairs)
 
 
 def decode(text: str) -> None:

@@ -1,0 +1,115 @@
+"""Count which pairs a stage kept, and why it dropped others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mtkit.batching.store import Lengths
+from mtkit.corpus.read import Pair
+from mtkit.report import fitted, plural, printable, say
+
+EXAMPLES_PER_REASON = 5
+"""How many dropped pairs report.json shows for each reason."""
+PRINTED_EXAMPLES = 2
+"""How many of them stderr shows."""
+
+
+@dataclass
+class _Reason:
+    """The pairs that were dropped for one reason."""
+
+    count: int = 0
+    examples: list[dict[str, str]] = field(default_factory=list)
+    """The first EXAMPLES_PER_REASON pairs, in the form of `Pair.excerpt`."""
+
+    def add(self, count: int, examples: Sequence[dict[str, str]]) -> None:
+        self.count += count
+        missing = EXAMPLES_PER_REASON - len(self.examples)
+        self.examples += examples[:missing]
+
+
+class Dropped:
+    """The dropped pairs, by reason."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, _Reason] = {}
+
+    def add(self, pair: Pair, reason: str) -> None:
+        """Count a pair, which is an example if it is one of the first."""
+        self.add_many(reason, 1, [pair.excerpt()])
+
+    def add_many(self, reason: str, count: int, examples: Sequence[dict[str, str]]) -> None:
+        """Count several pairs, of which there are examples."""
+        self._reasons.setdefault(reason, _Reason()).add(count, examples)
+
+    def merge(self, record: Mapping[str, Any]) -> None:
+        """Add the pairs of a later part, which `record` has written."""
+        for reason, pairs in record.items():
+            self.add_many(reason, pairs["count"], pairs["examples"])
+
+    def record(self) -> dict[str, Any]:
+        """Return counts and examples by reason, for JSON."""
+        return {reason: asdict(pairs) for reason, pairs in sorted(self._reasons.items())}
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of pairs by reason."""
+        return {reason: pairs.count for reason, pairs in sorted(self._reasons.items())}
+
+    def examples(self, reason: str) -> list[dict[str, str]]:
+        """Return the examples of a reason."""
+        return self._reasons[reason].examples
+
+
+@dataclass
+class Counts:
+    """How many pairs of a corpus were kept, and why the others were dropped."""
+
+    kept: int = 0
+    hinted: int = 0
+    """Second forms of kept pairs, with hints, which the store has as well."""
+    source_tokens: int = 0
+    target_tokens: int = 0
+    dropped: Dropped = field(default_factory=Dropped)
+
+    @property
+    def pairs(self) -> int:
+        return self.kept + sum(self.dropped.counts().values())
+
+    def add(self, lengths: Lengths, *, are_hinted: bool = False) -> None:
+        """Count rows of the store; `lengths`: (k, 2)."""
+        # The lengths are uint16, in which the sum would overflow.
+        source_tokens, target_tokens = lengths.sum(axis=0, dtype=np.int64).tolist()
+        self.source_tokens += source_tokens
+        self.target_tokens += target_tokens
+        if are_hinted:
+            self.hinted += len(lengths)
+        else:
+            self.kept += len(lengths)
+
+    def record(self, *, with_examples: bool = True) -> dict[str, Any]:
+        """Return the counts as a dict for JSON; dropped pairs by reason."""
+        record: dict[str, Any] = {"pairs": self.pairs, "kept": self.kept}
+        if self.hinted:
+            record["hinted"] = self.hinted
+        return record | {
+            "source_tokens": self.source_tokens,
+            "target_tokens": self.target_tokens,
+            "dropped": self.dropped.record() if with_examples else self.dropped.counts(),
+        }
+
+    def say(self, name: str) -> None:
+        """Print the counts of the corpus `name`, with examples of dropped pairs."""
+        pairs = plural(self.pairs, "pair")
+        subwords = f"{self.source_tokens:,} source, {self.target_tokens:,} target"
+        hinted = f", {self.hinted:,} also with hints" if self.hinted else ""
+        say(f"{name}: {self.kept:,} of {pairs} kept{hinted}; subwords: {subwords}")
+        for reason, count in self.dropped.counts().items():
+            say(f"  dropped {plural(count, 'pair')} ({reason}), such as")
+            for example in self.dropped.examples(reason)[:PRINTED_EXAMPLES]:
+                say(f"    {example['where']}")
+                say(fitted(f"      source  {printable(example['source'])}"))
+                say(fitted(f"      target  {printable(example['target'])}"))

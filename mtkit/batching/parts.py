@@ -1,0 +1,259 @@
+"""Encode the training corpora in parts, each an artifact of its own in `RUN/parts`.
+
+A part is a range of rows, `batching.part_rows` of them. It depends on the text of its rows, on the
+settings, and on an index, which is made first: the index has the number of rows of each file, and
+what must be known of the corpora as a whole, such as the usual ratio of lengths. So parts can be
+made in any order, by many processes and on many machines, and always have the same bytes. Repeated
+pairs are kept in them; `join.py` drops those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from mtkit.artifacts.locks import LockHeldError, lock_path
+from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.artifacts.recipe import batches_recipe
+from mtkit.artifacts.replacement import recover_all, remove
+from mtkit.artifacts.stage import Draft, Stage
+from mtkit.artifacts.storage import read_json, write_json
+from mtkit.batching.counts import Dropped
+from mtkit.batching.encode import Encoded, encode_chunk, encode_pairs
+from mtkit.batching.hints import HintWriter
+from mtkit.batching.part_store import part_writer
+from mtkit.batching.text_lines import read_written_lines, write_lines
+from mtkit.config.corpora import listed
+from mtkit.config.settings import Config
+from mtkit.corpus.row_index import RowIndex
+from mtkit.corpus.rules import PairFilter, held_out_sources
+from mtkit.corpus.statistics import CorpusStatistics, compute_statistics
+from mtkit.corpus.tag_words import TagWords
+from mtkit.errors import UserError
+from mtkit.progress import progress
+from mtkit.report import say
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.train_spm import sample_pairs
+
+PARTS = "parts"
+"""The folder of the index and of all parts in a run."""
+SAMPLED_ROWS = 1_000_000
+"""Number of rows of a corpus, at equal distances, of which statistics are computed."""
+ALIGNED_PAIRS = 100_000
+"""Number of pairs from which links between words are learned."""
+PLAIN, HINTED = "train", "hinted"
+"""The token stores of a part: its pairs, and second forms of some of them, with hints."""
+FACTS, REPORT, SAMPLE = "facts.json", "report.json", "sample.txt"
+
+
+class Parts:
+    """The parts of the training corpora of a run."""
+
+    def __init__(self, config: Config, tokenizer: Artifact, index: Artifact) -> None:
+        facts = read_json(index.file(FACTS))
+        self.config = config
+        self.tokenizer = Tokenizer.load(tokenizer)
+        self.rows = RowIndex(listed(config.data.train), facts["rows"])
+        self._index = index
+        self._statistics = [CorpusStatistics.from_record(each) for each in facts["statistics"]]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the index and of all parts."""
+        return self._index.path.parent
+
+    @property
+    def stores(self) -> list[str]:
+        """The names of the token stores of each part."""
+        return [PLAIN, HINTED] if self.config.batching.hints else [PLAIN]
+
+    @property
+    def vocab(self) -> int:
+        """The size of the larger vocabulary."""
+        return max(self.tokenizer.source_vocab, self.tokenizer.target_vocab)
+
+    def __len__(self) -> int:
+        return math.ceil(self.rows.total / self.config.batching.part_rows)
+
+    def rows_of(self, number: int) -> range:
+        """Return the rows of a part; parts are numbered from 1."""
+        size = self.config.batching.part_rows
+        return range(self.rows.total)[(number - 1) * size : number * size]
+
+    def find(self, number: int) -> Artifact | None:
+        """Return a part; None if it is missing or not up to date."""
+        return self._stage(number).current()
+
+    def encode(self, number: int) -> Artifact:
+        """Encode a part unless it is up to date.
+
+        Raises:
+            UserError: there is no such part, or its text cannot be read.
+        """
+        if not 1 <= number <= len(self):
+            raise UserError(
+                f"--part: {number} is not between 1 and the number of parts, {len(self)}"
+            )
+        description = "encoding train"
+        if len(self) > 1:
+            description = f"encoding part {number} of {len(self)}"
+        return ensure(
+            self._stage(number), lambda draft: self._fill(draft, self.rows_of(number), description)
+        )
+
+    def _stage(self, number: int) -> Stage:
+        return Stage(
+            kind="part",
+            path=self.folder / f"part-{number:05}",
+            recipe=batches_recipe(self.config),
+            inputs={"index": self._index.identity, "rows": str(self.rows_of(number))},
+        )
+
+    def _fill(self, draft: Draft, rows: range, description: str) -> None:
+        tag_words = TagWords(self.config.data.train)
+        hint_writer = self._hint_writer()
+        dropped = Dropped()
+        max_length = self.config.batching.max_length
+        encoded = encode_pairs(
+            tag_words.watch(self.rows.read(rows)), self.tokenizer, max_length, self._pair_filter()
+        )
+        with ExitStack() as stack:
+            bar = stack.enter_context(progress(description, len(rows), "pairs"))
+            append: dict[str, Callable[[Encoded], None]] = {}
+            for name in self.stores:
+                append[name] = stack.enter_context(part_writer(draft.folder, name, self.vocab))
+            for chunk in encoded:
+                append[PLAIN](chunk)
+                if hint_writer is not None:
+                    # What is too long with hints is not missed: the pair itself is kept.
+                    hinted = hint_writer.write(chunk.kept)
+                    append[HINTED](encode_chunk(hinted, self.tokenizer, max_length))
+                for pair, reason in chunk.dropped:
+                    dropped.add(pair, reason)
+                bar.advance(len(chunk.kept) + len(chunk.dropped))
+        report = {"dropped": dropped.record(), "tag_words": tag_words.record()}
+        write_json(draft.folder / REPORT, report)
+
+    def _pair_filter(self) -> PairFilter | None:
+        """Return the rules of `batching.drop` with the statistics they need; None without rules."""
+        rules = self.config.batching.drop
+        if not rules:
+            return None
+        statistics = self._statistics
+        if "overlap" in rules:
+            data = self.config.data
+            sources = held_out_sources([*listed(data.valid), *listed(data.test)])
+            statistics = [replace(each, held_out=sources) for each in statistics]
+        return PairFilter(rules, statistics)
+
+    def _hint_writer(self) -> HintWriter | None:
+        """Return what writes pairs with hints; None without `batching.hints`."""
+        share = self.config.batching.hints
+        if not share:
+            return None
+        lines = read_written_lines(self._index.file(SAMPLE))
+        sample = zip(lines[::2], lines[1::2], strict=True)
+        return HintWriter(sample, self.tokenizer, share, self.config.seed)
+
+
+def index_parts(config: Config, tokenizer: Artifact, inputs: Mapping[str, str]) -> Parts:
+    """Make the index of the parts unless it is up to date, and return the parts.
+
+    `inputs`: the hashes of the corpora, and of all else that batches are made of.
+
+    Raises:
+        UserError: a corpus cannot be read.
+    """
+    stage = Stage(
+        kind="index", path=_index_path(config), recipe=batches_recipe(config), inputs=inputs
+    )
+    return Parts(config, tokenizer, ensure(stage, lambda draft: _fill_index(draft, config)))
+
+
+def open_parts(config: Config, tokenizer: Artifact) -> Parts:
+    """Return the parts of an index that has been made; the text is not read again.
+
+    Raises:
+        UserError: there is no index, or it is of other settings or another tokenizer.
+    """
+    index = open_artifact(_index_path(config), "index", verify=True)
+    change = batches_recipe(config).difference(index.manifest["settings"])
+    if change is not None:
+        raise UserError(f"{index.path}: {change.describe()}; run `mtkit batch --parts` again")
+    if index.manifest["inputs"]["tokenizer"] != tokenizer.identity:
+        raise UserError(f"{index.path}: the tokenizer changed; run `mtkit batch --parts` again")
+    return Parts(config, tokenizer, index)
+
+
+def remove_parts(run: Path) -> None:
+    """Delete the index and all parts of a run, which are not needed once they are joined."""
+    folder = run / PARTS
+    if not folder.is_dir():
+        return
+    recover_all(folder, "*")
+    for path in [*folder.glob("part-*"), folder / "index"]:
+        with _waiting_lock(path):
+            remove(path)
+            _lock_of(path).unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _index_path(config: Config) -> Path:
+    return Path(config.run) / PARTS / "index"
+
+
+def _fill_index(draft: Draft, config: Config) -> None:
+    """Count rows, and compute what must be known of the corpora as a whole."""
+    corpora = listed(config.data.train)
+    index = RowIndex.count(corpora)
+    statistics: list[CorpusStatistics] = []
+    if config.batching.drop:
+        for corpus in range(len(corpora)):
+            rows = _at_equal_distances(index.rows_of(corpus), SAMPLED_ROWS)
+            statistics.append(compute_statistics(index.read(rows)))
+    sample: list[tuple[str, str]] = []
+    if config.batching.hints:
+        rows = _at_equal_distances(range(index.total), SAMPLED_ROWS)
+        sample = sample_pairs(index.read(rows), ALIGNED_PAIRS, config.seed)
+    write_lines(draft.folder / SAMPLE, chain.from_iterable(sample))
+    facts = {"rows": index.counts, "statistics": [each.record() for each in statistics]}
+    write_json(draft.folder / FACTS, facts)
+
+
+def _at_equal_distances(rows: range, count: int) -> range:
+    """Return at most `count` of the rows; all of them if there are not more."""
+    return rows[:: math.ceil(len(rows) / count)]
+
+
+def ensure(stage: Stage, fill: Callable[[Draft], None]) -> Artifact:
+    """Return an artifact; if it is not up to date, fill it anew, or wait for who is doing so."""
+    stage.path.parent.mkdir(parents=True, exist_ok=True)
+    with _waiting_lock(stage.path):
+        artifact = stage.current()
+        if artifact is not None:
+            return artifact
+        with stage.write() as draft:
+            fill(draft)
+        return stage.open()
+
+
+@contextmanager
+def _waiting_lock(path: Path) -> Iterator[None]:
+    """Hold the lock of an artifact; wait for another process that holds it."""
+    lock = _lock_of(path)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock_path(lock))
+        except LockHeldError as held:
+            say(f"{path} is being made by another process; waiting for it{held.advice}")
+            stack.enter_context(lock_path(lock, wait=True))
+        yield
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.lock")
