@@ -25,6 +25,8 @@ EM_ITERATIONS = 5
 """Steps of expectation maximisation; more would make rare words too certain."""
 MIN_PROBABILITY = 0.05
 """Smallest geometric mean of both probabilities of a link."""
+UNKNOWN = -1
+"""The id of every word that the sample did not have."""
 DISTANCE_WEIGHT = 2.0
 """How much less probable a link is if one word begins its sentence and the other one ends it.
 
@@ -143,15 +145,21 @@ class WordAligner:
 
     def _score(self, source: Sequence[PlacedWord], target: Sequence[PlacedWord]) -> Floats:
         """Return the scores of all links: (source words, target words)."""
-        source_ids = np.array([self._ids[0].get(word.key, -1) for word in source])
-        target_ids = np.array([self._ids[1].get(word.key, -1) for word in target])
-        keys = source_ids[:, None] * self._factor + target_ids
-        # An unknown pair gets some place, too, which `is_known` rejects. Ids are tested as well:
-        # with -1 for the target word, a key can be that of another pair.
-        places = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
-        is_known = (self._keys[places] == keys) & (source_ids[:, None] >= 0) & (target_ids >= 0)
-        scores = np.where(is_known, self._probabilities[places], 0.0)
+        source_ids = self._find_ids(source, side=0)[:, None]
+        target_ids = self._find_ids(target, side=1)[None, :]
+        keys = source_ids * self._factor + target_ids
+        # The place where each key is, or would be. The last key is in the place of larger ones.
+        places = np.searchsorted(self._keys, keys)
+        places = places.clip(max=len(self._keys) - 1)
+        # Ids are tested as well: with UNKNOWN for a word, a key can be that of another pair.
+        are_words = (source_ids != UNKNOWN) & (target_ids != UNKNOWN)
+        is_pair = are_words & (self._keys[places] == keys)
+        scores = np.where(is_pair, self._probabilities[places], 0.0)
         return scores * _closeness(len(source), len(target))
+
+    def _find_ids(self, words: Sequence[PlacedWord], side: int) -> WordIds:
+        """Return the id of each word; UNKNOWN if the sample did not have the word."""
+        return np.array([self._ids[side].get(word.key, UNKNOWN) for word in words], np.int64)
 
 
 def is_alignable(source: Sequence[PlacedWord], target: Sequence[PlacedWord]) -> bool:

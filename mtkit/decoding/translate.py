@@ -266,9 +266,6 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     """
     files.check()
     check_tag(translator.request.settings.tag, translator.tokenizer)
-    truncated = 0
-    with_forced_terms = 0
-    examples: list[int] = []
     with (
         _open_input(files, form) as text,
         open_output(
@@ -281,58 +278,101 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         _open_flags(files.flags) as flags,
         _progress(files, text) as shown,
     ):
-        names = " + ".join(model.name for model in translator.models)
-        say(f"translating with {names}, {translator.engine.name}")
-        if (files.flags or form.jsonl) and (obstacle := translator.confidence_obstacle):
-            say(f"no confidence, because {obstacle}")
-        start = text.first + done
+        _say_start(translator, files, form)
+        tally = _Tally(translator, text, start=text.first + done)
         if done:
-            say(f"{files.output}: resuming after {text.unit} {start:,}")
+            say(f"{files.output}: resuming after {text.unit} {tally.start:,}")
         shown.advance(done)
-        number, began = start, time.monotonic()
-        losses = Losses(start, text.unit)
-        verdict = FileVerdict(translator.estimator.calibration, text.unit)
         for translations in _translations(translator, text, done):
-            rows = [
-                text.output(row, translation)
-                for row, translation in enumerate(translations, start=number + 1)
-            ]
             with path_in_oserror(files.output or Path("stdout")):
-                target.writelines(rows)
+                for number, translation in enumerate(translations, start=tally.last + 1):
+                    target.write(text.output(number, translation))
                 target.flush()
-            flags.write(number, translations)
-            verdict.add(translation.estimate for translation in translations)
-            losses.count(translations)
+            flags.write(tally.last, translations)
+            tally.count(translations)
             if text.is_typed:  # each warning below its line
-                _warn_of(losses)
-                losses = Losses(losses.lines, text.unit)
-            for translation in translations:
-                number += 1
-                with_forced_terms += "term" in translation.mended
-                if translation.truncated:
-                    truncated += 1
-                    if len(examples) < MAX_NAMED_LINES:
-                        examples.append(number)
-            rate = (number - start) / max(time.monotonic() - began, 1e-3)
-            shown.advance(len(translations), f"{rate:,.0f} {text.unit}s/s")
+                tally.warn_of_losses()
+            shown.advance(len(translations), f"{tally.rate:,.0f} {text.unit}s/s")
     if files.output:
-        seconds = time.monotonic() - began
-        say(f"{files.output}: {plural(number - start, text.unit)} written in {seconds:,.1f} s")
-        where = f", after {text.unit} {start:,}" if start else ""
-        for sentence in verdict.describe():
-            say(f"{files.output}{where}: {sentence}")
-    if with_forced_terms:
-        say(
-            f"{plural(with_forced_terms, text.unit)} translated a second time, by PyTorch, because "
-            "the first translation lacked a term of the glossary"
-        )
-    _warn_of(losses)
-    if truncated:
-        warn(
-            f"{truncated:,} of {number - start:,} translations may be incomplete (such as of "
-            f"{text.unit} {', '.join(map(str, examples))}), because they reached max_length "
-            f"{translator.request.settings.max_length}"
-        )
+        tally.say_end(files.output)
+    tally.say_what_is_missing()
+
+
+def _say_start(translator: Translator, files: Files, form: Format) -> None:
+    """Say what translates, and why there is no confidence if the output should have it."""
+    names = " + ".join(model.name for model in translator.models)
+    say(f"translating with {names}, {translator.engine.name}")
+    has_confidence = form.jsonl or files.flags is not None
+    obstacle = translator.confidence_obstacle
+    if has_confidence and obstacle:
+        say(f"no confidence, because {obstacle}")
+
+
+class _Tally:
+    """Counts translations, and says at the end what they lack."""
+
+    def __init__(self, translator: Translator, text: Text | Table, start: int) -> None:
+        self.start = start
+        """Number of the line before the first that is translated."""
+        self.last = start
+        """Number of the last line that was counted."""
+        self._unit = text.unit
+        self._max_length = translator.request.settings.max_length
+        self._began = time.monotonic()
+        self._losses = Losses(start, text.unit)
+        self._verdict = FileVerdict(translator.estimator.calibration, text.unit)
+        self._truncated = 0
+        self._truncated_lines: list[int] = []
+        """The first MAX_NAMED_LINES of these lines."""
+        self._with_forced_terms = 0
+
+    @property
+    def rate(self) -> float:
+        """Lines per second."""
+        return (self.last - self.start) / max(time.monotonic() - self._began, 1e-3)
+
+    def count(self, translations: Sequence[Translation]) -> None:
+        """Count the translations of the next lines."""
+        self._verdict.add(translation.estimate for translation in translations)
+        self._losses.count(translations)
+        for translation in translations:
+            self.last += 1
+            self._with_forced_terms += "term" in translation.mended
+            if translation.truncated:
+                self._truncated += 1
+                if len(self._truncated_lines) < MAX_NAMED_LINES:
+                    self._truncated_lines.append(self.last)
+
+    def warn_of_losses(self) -> None:
+        """Warn of what the translations since the last call have lost."""
+        for loss in self._losses.warnings():
+            warn(loss)
+        self._losses = Losses(self.last, self._unit)
+
+    def say_end(self, output: Path) -> None:
+        """Say how many lines were written, and how good they probably are."""
+        seconds = time.monotonic() - self._began
+        written = plural(self.last - self.start, self._unit)
+        say(f"{output}: {written} written in {seconds:,.1f} s")
+        where = f", after {self._unit} {self.start:,}" if self.start else ""
+        for sentence in self._verdict.describe():
+            say(f"{output}{where}: {sentence}")
+
+    def say_what_is_missing(self) -> None:
+        """Say which translations lacked a term, have lost something, or are incomplete."""
+        if self._with_forced_terms:
+            say(
+                f"{plural(self._with_forced_terms, self._unit)} translated a second time, by "
+                "PyTorch, because the first translation lacked a term of the glossary"
+            )
+        self.warn_of_losses()
+        if self._truncated:
+            lines = ", ".join(map(str, self._truncated_lines))
+            warn(
+                f"{self._truncated:,} of {self.last - self.start:,} translations may be incomplete "
+                f"(such as of {self._unit} {lines}), because they reached max_length "
+                f"{self._max_length}"
+            )
 
 
 @dataclass(frozen=True)
@@ -360,11 +400,6 @@ def _open_flags(path: Path | None) -> Iterator[_FlagsFile]:
         return
     with open_output(path) as (file, _):
         yield _FlagsFile(file, path)
-
-
-def _warn_of(losses: Losses) -> None:
-    for loss in losses.warnings():
-        warn(loss)
 
 
 def _dependencies(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:

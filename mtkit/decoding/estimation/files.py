@@ -226,23 +226,36 @@ def _split_at_ends(text: str) -> list[str]:
 
 def _score(reader: Reader, pairs: Sequence[tuple[list[int], list[int]]]) -> list[float]:
     """Return log P of each target given its source; batches have pairs of similar lengths."""
-    tag = reader.settings.tag
-    tag_ids = [] if tag is None else [reader.tokenizer.tags[tag]]
+    tokenizer, settings = reader.tokenizer, reader.settings
+    tag_ids = [] if settings.tag is None else [tokenizer.tags[settings.tag]]
     scores = [0.0] * len(pairs)
-    longest_sides = [max(len(source), len(target)) for source, target in pairs]
-    remaining_rows = sorted(range(len(pairs)), key=lambda row: longest_sides[row])
-    while remaining_rows:
-        # The longest pairs come first, so the last row tells the width of the whole batch.
-        width = len(tag_ids) + longest_sides[remaining_rows[-1]] + 1  # with tag and EOS
-        batch_size = max(1, reader.settings.batch_tokens // width)
-        rows = remaining_rows[-batch_size:]
-        remaining_rows = remaining_rows[:-batch_size]
-        source = _pad([[*tag_ids, *pairs[row][0]] for row in rows]).to(reader.model.device)
-        target = _pad([pairs[row][1] for row in rows]).to(reader.model.device)
-        batch_scores = log_probabilities(reader.model, source, target).tolist()
-        for row, score in zip(rows, batch_scores, strict=True):
+    for rows in _cut_by_length(pairs, settings.batch_tokens, extra=len(tag_ids) + len([EOS])):
+        sources = [[*tag_ids, *pairs[row][0]] for row in rows]
+        targets = [pairs[row][1] for row in rows]
+        batch_scores = log_probabilities(
+            reader.model,
+            _pad(sources).to(reader.model.device),
+            _pad(targets).to(reader.model.device),
+        )
+        for row, score in zip(rows, batch_scores.tolist(), strict=True):
             scores[row] = score
     return scores
+
+
+def _cut_by_length(
+    pairs: Sequence[tuple[list[int], list[int]]], batch_tokens: int, extra: int
+) -> Iterator[list[int]]:
+    """Yield the rows of batches of at most so many tokens, the longest pairs first.
+
+    `extra`: tokens that are added to each side.
+    """
+    widths = [max(len(source), len(target)) + extra for source, target in pairs]
+    remaining_rows = sorted(range(len(pairs)), key=lambda row: widths[row])
+    while remaining_rows:
+        # The last row has the longest pair, so it tells the width of the whole batch.
+        batch_size = max(1, batch_tokens // widths[remaining_rows[-1]])
+        yield remaining_rows[-batch_size:]
+        remaining_rows = remaining_rows[:-batch_size]
 
 
 def _pad(sides: Sequence[list[int]]) -> Tensor:

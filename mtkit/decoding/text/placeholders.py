@@ -354,13 +354,14 @@ class _Protector:
     def _protect_inner(self, span: Span, inner: MessageText) -> list[Answer | SplitSpan]:
         """Protect a text of a message; the white space around it stays."""
         text = span.text[inner.start : inner.end]
-        own = span.cut(inner.start, inner.end)
-        if not own.text:
+        stripped = span.cut(inner.start, inner.end)
+        if not stripped.text:
             return [Answer(text)]
-        units = _find_units(own.text, find_spans(own.text, inner.syntax))
-        split = self.protect(own, units, inner.syntax, is_inner=True)
-        begin = text.index(own.text)
-        return [Answer(text[:begin]), split, Answer(text[begin + len(own.text) :])]
+        spans = find_spans(stripped.text, inner.syntax)
+        units = _find_units(stripped.text, spans)
+        split = self.protect(stripped, units, inner.syntax, is_inner=True)
+        before, _, after = text.partition(stripped.text)
+        return [Answer(before), split, Answer(after)]
 
     def _links(self, text: str, span: Span, start: int) -> list[tuple[int, int]]:
         """Link each word of a text that stays to itself; `start`: its offset in the span."""
