@@ -34,6 +34,8 @@ DRAFT = ".draft"
 """A file in every draft, which shows that mtkit created the folder."""
 TYPICAL_FILES: Mapping[Kind, Sequence[str]] = {
     "tokenizer": ("spm.model", "spm.source.model"),
+    "index": ("facts.json",),
+    "part": ("train.keys",),
     "batches": ("train.lengths",),
     "checkpoint": ("optimizer.safetensors",),
     "model": ("model.safetensors",),

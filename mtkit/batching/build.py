@@ -20,16 +20,17 @@ from mtkit.artifacts.storage import write_json
 from mtkit.batching.counts import Counts
 from mtkit.batching.encode import encode_pairs
 from mtkit.batching.join import join_parts, say_tag_words
-from mtkit.batching.parts import Parts, index_parts, open_parts, remove_parts
+from mtkit.batching.parts import Parts, hash_texts, index_parts, open_parts, remove_parts
 from mtkit.batching.plan import Weights
 from mtkit.batching.processes import encode_parts
 from mtkit.batching.store import Store, store_writer
 from mtkit.batching.text_lines import read_written_lines, write_lines
 from mtkit.config.settings import Config
-from mtkit.corpus.read import hash_corpora, read_pairs
+from mtkit.corpus.read import read_pairs
 from mtkit.corpus.readable import check_all_readable
 from mtkit.errors import UserError, blame_setting
 from mtkit.machine import check_single_process
+from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train_spm import check_hints, check_target_tags
 
@@ -80,13 +81,16 @@ def count_parts(config: Config) -> int:
     """
     check_single_process()
     stage, tokenizer = _find_inputs(config)
+    if stage.current() is not None:
+        say("batches: up to date, so no part is needed")
+    stage.explain_rebuild()  # fails if they may not be replaced
     return len(index_parts(config, tokenizer, stage.inputs))
 
 
 def encode_part(config: Config, number: int) -> Artifact:
     """Encode a part of the training corpora unless it is up to date, and return it.
 
-    Several processes may do so at the same time. The index must have been made (`count_parts`).
+    Several processes may encode parts at the same time, after `count_parts` has made the index.
 
     Raises:
         UserError: the tokenizer or the index is missing, there is no such part, or its text cannot
@@ -100,16 +104,11 @@ def _find_inputs(config: Config) -> tuple[Stage, Artifact]:
     """Return the stage with the hashes of the corpora, and the tokenizer."""
     check_all_readable(config.data, "train", "valid")
     tokenizer = _find_tokenizer(config)
-    inputs = {"tokenizer": tokenizer.identity}
-    inputs |= hash_corpora(config.data.train, "data.train")
-    inputs |= hash_corpora(config.data.valid, "data.valid")
-    if "overlap" in config.batching.drop and config.data.test:
-        inputs |= hash_corpora(config.data.test, "data.test")
     stage = Stage(
         kind="batches",
         path=Path(config.run) / "batches",
         recipe=batches_recipe(config),
-        inputs=inputs,
+        inputs={"tokenizer": tokenizer.identity} | hash_texts(config),
     )
     return stage, tokenizer
 
@@ -117,7 +116,7 @@ def _find_inputs(config: Config) -> tuple[Stage, Artifact]:
 def _find_tokenizer(config: Config) -> Artifact:
     """Return the tokenizer of the run; raise UserError if it does not fit the config."""
     tokenizer = open_artifact(Path(config.run) / "tokenizer", "tokenizer", verify=True)
-    # Without either, any tokenizer that equals that of the model will do.
+    # With a given model and no new pieces, the tokenizer only has to be that of the model.
     if config.training.init_from is None or config.tokenizer.new_pieces:
         check_settings(tokenizer, tokenizer_recipe(config))
     loaded = Tokenizer.load(tokenizer)
@@ -162,23 +161,28 @@ def open_batches(path: Path) -> Batches:
 
 def _fill(draft: Draft, parts: Parts) -> None:
     """Write the files of the artifact, and its report."""
+    valid = _write_valid(parts, draft.folder)
+    _check_kept("valid", valid)  # before the parts, which take long
     encoded = encode_parts(parts)
-    counts = {
-        "train": join_parts(parts, encoded, draft.folder),
-        "valid": _write_valid(parts, draft.folder),
-    }
+    train = join_parts(parts, encoded, draft.folder)
+    _check_kept("train", train)
+    parts.check_unchanged()
     records: dict[str, dict[str, Any]] = {}
-    for name, counted in counts.items():
-        if not counted.kept:
-            reasons = [f"{count:,} {reason}" for reason, count in counted.dropped.counts().items()]
-            raise UserError(
-                f"data.{name}: all {counted.pairs:,} pairs were dropped: {', '.join(reasons)}"
-            )
+    for name, counted in (("train", train), ("valid", valid)):
         counted.say(name)
         records[name] = counted.record()
         draft.report[name] = counted.record(with_examples=False)
     say_tag_words(parts, encoded)
     write_json(draft.folder / "report.json", records)
+
+
+def _check_kept(name: str, counts: Counts) -> None:
+    """Raise UserError if all pairs of a set are dropped."""
+    if counts.kept:
+        return
+    reasons = [f"{count:,} {reason}" for reason, count in counts.dropped.counts().items()]
+    all_pairs = "the only pair was" if counts.pairs == 1 else f"all {counts.pairs:,} pairs were"
+    raise UserError(f"data.{name}: {all_pairs} dropped: {', '.join(reasons)}")
 
 
 def _write_valid(parts: Parts, folder: Path) -> Counts:

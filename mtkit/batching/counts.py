@@ -39,7 +39,7 @@ class Dropped:
         self._reasons: dict[str, _Reason] = {}
 
     def add(self, pair: Pair, reason: str) -> None:
-        """Count a pair, which is an example if it is one of the first."""
+        """Count a pair; keep the first few as examples."""
         self.add_many(reason, 1, [pair.excerpt()])
 
     def add_many(self, reason: str, count: int, examples: Sequence[dict[str, str]]) -> None:
@@ -79,13 +79,13 @@ class Counts:
     def pairs(self) -> int:
         return self.kept + sum(self.dropped.counts().values())
 
-    def add(self, lengths: Lengths, *, are_hinted: bool = False) -> None:
+    def add(self, lengths: Lengths, *, is_hinted: bool = False) -> None:
         """Count rows of the store; `lengths`: (k, 2)."""
         # The lengths are uint16, in which the sum would overflow.
         source_tokens, target_tokens = lengths.sum(axis=0, dtype=np.int64).tolist()
         self.source_tokens += source_tokens
         self.target_tokens += target_tokens
-        if are_hinted:
+        if is_hinted:
             self.hinted += len(lengths)
         else:
             self.kept += len(lengths)

@@ -23,14 +23,19 @@ class Encoded(NamedTuple):
     """A chunk of the corpus: k kept pairs with their ids, and the dropped pairs."""
 
     kept: list[Pair]
-    places: list[int]
-    """(k,): which of all pairs that were read each of them is, from 0."""
+    positions: list[int]
+    """(k,): the position of each kept pair in the chunk, from 0."""
     lengths: Lengths
     """(k, 2): source and target lengths in subwords."""
     tokens: Tokens
     """Concatenated ids; for each pair first the source, then the target."""
     dropped: list[tuple[Pair, str]]
     """The dropped pairs in order, each with the reason: blank, a rule, or too long."""
+
+    @property
+    def pairs(self) -> int:
+        """The number of kept and dropped pairs."""
+        return len(self.kept) + len(self.dropped)
 
 
 def encode_pairs(
@@ -44,45 +49,34 @@ def encode_pairs(
     `max_length`: subwords of the longest side that is kept. `pair_filter`: the rules of
     `batching.drop`; None: no rules.
     """
-    first = 0
     for chunk in prefetch(chunks(pairs)):
-        faults = [_find_fault(pair, pair_filter) for pair in chunk]
-        yield _encode(chunk, faults, first, tokenizer, max_length)
-        first += len(chunk)
+        yield encode_chunk(chunk, tokenizer, max_length, pair_filter)
 
 
-def encode_chunk(pairs: list[Pair], tokenizer: Tokenizer, max_length: int) -> Encoded:
-    """Encode the pairs as one chunk, without rules."""
-    return _encode(pairs, [None] * len(pairs), 0, tokenizer, max_length)
-
-
-def _encode(
+def encode_chunk(
     chunk: list[Pair],
-    faults: list[str | None],
-    first: int,
     tokenizer: Tokenizer,
     max_length: int,
+    pair_filter: PairFilter | None = None,
 ) -> Encoded:
-    """Encode the pairs of a chunk that have no fault; drop those without text, or with too much.
-
-    `first`: the place of the first pair of the chunk among all pairs.
-    """
-    # All lines of a chunk at once, which SentencePiece divides among its threads. A dropped pair is
-    # encoded as blank, so that all lists are equally long.
+    """Encode the pairs of a chunk, and drop faulty ones; arguments are as in `encode_pairs`."""
+    faults = [_find_fault(pair, pair_filter) for pair in chunk]
+    # All lines of a chunk at once, which SentencePiece divides among its threads. Faulty pairs are
+    # replaced by blank ones, so that all lists are equally long.
     sound = [pair if fault is None else _NO_TEXT for pair, fault in zip(chunk, faults, strict=True)]
     threads = count_cores()
     sources = tokenizer.encode_source([pair.tagged for pair in sound], threads)
     targets = tokenizer.encode_target([pair.target for pair in sound], threads)
     kept: list[Pair] = []
-    places: list[int] = []
+    positions: list[int] = []
     dropped: list[tuple[Pair, str]] = []
     lengths: list[tuple[int, int]] = []
     ids: list[int] = []
-    for place, pair in enumerate(chunk):
-        source, target = sources[place], targets[place]
+    for position, pair in enumerate(chunk):
+        source, target = sources[position], targets[position]
         if source and pair.target_tag is not None:
             source = [tokenizer.tags[pair.target_tag], *source]
-        fault = faults[place]
+        fault = faults[position]
         if fault is not None:
             dropped.append((pair, fault))
         elif not (source and target):  # text that the tokenizer removes
@@ -91,13 +85,13 @@ def _encode(
             dropped.append((pair, "too long"))
         else:
             kept.append(pair)
-            places.append(first + place)
+            positions.append(position)
             lengths.append((len(source), len(target)))
             ids += source
             ids += target
     return Encoded(
         kept=kept,
-        places=places,
+        positions=positions,
         lengths=np.array(lengths, np.uint16).reshape(-1, 2),  # (0, 2) if no pair is kept
         tokens=np.array(ids, token_dtype(max(tokenizer.source_vocab, tokenizer.target_vocab))),
         dropped=dropped,
@@ -112,7 +106,10 @@ def _find_fault(pair: Pair, pair_filter: PairFilter | None) -> str | None:
 
 
 def key_of_pair(pair: Pair) -> int:
-    """Return a hash of the pair with its target tag: names are the same in several languages."""
+    """Return a hash of the pair and its target tag, with which even equal pairs may differ.
+
+    A name, for example, may be the same in several target languages.
+    """
     if pair.target_tag is None:
         return hash_of(pair)
     return hash_of(pair._replace(source=f"{piece_of_tag(pair.target_tag)} {pair.source}"))

@@ -18,9 +18,6 @@ from mtkit.corpus.tag_words import TagWords
 from mtkit.progress import progress
 from mtkit.report import say
 
-IsRepeated = Sequence[NDArray[np.bool_]]
-"""For each part, whether each of its rows is repeated: an equal row comes before it."""
-
 
 def join_parts(parts: Parts, encoded: Sequence[Artifact], folder: Path) -> Counts:
     """Write the token store "train" from all encoded parts, and count its pairs.
@@ -36,16 +33,16 @@ def join_parts(parts: Parts, encoded: Sequence[Artifact], folder: Path) -> Count
     ):
         for name in parts.stores:
             stores = [PartStore(part, name) for part in encoded]
-            is_repeated: IsRepeated = [np.zeros(len(store), np.bool_) for store in stores]
+            repeated = [np.zeros(len(store), np.bool_) for store in stores]
             if parts.config.batching.deduplicate:
-                is_repeated = find_repeated(stores)
-            for store, is_repeated_row in zip(stores, is_repeated, strict=True):
-                rows = store.read(parts.vocab).select(~is_repeated_row)
+                repeated = find_repeated(stores)
+            for store, is_repeated in zip(stores, repeated, strict=True):
+                rows = store.read(parts.vocab, ~is_repeated)
                 append(rows.tokens, rows.lengths, rows.corpora)
-                counts.add(rows.lengths, are_hinted=name == HINTED)
+                counts.add(rows.lengths, is_hinted=name == HINTED)
                 bar.advance()
             if name == PLAIN:
-                _count_repeated(parts, stores, is_repeated, counts)
+                _count_repeated(parts, stores, repeated, counts)
     return counts
 
 
@@ -59,19 +56,26 @@ def say_tag_words(parts: Parts, encoded: Sequence[Artifact]) -> None:
 
 
 def _count_repeated(
-    parts: Parts, stores: Sequence[PartStore], is_repeated: IsRepeated, counts: Counts
+    parts: Parts,
+    stores: Sequence[PartStore],
+    repeated: Sequence[NDArray[np.bool_]],
+    counts: Counts,
 ) -> None:
-    """Count the repeated pairs; the examples among them are read again from the corpora."""
-    count = 0
+    """Count the repeated pairs; the examples among them are read again from the corpora.
+
+    `repeated`: for each store, whether each of its rows is repeated.
+    """
+    count = sum(int(is_repeated.sum()) for is_repeated in repeated)
+    if not count:
+        return
     examples: list[dict[str, str]] = []
-    for number, (store, is_repeated_row) in enumerate(zip(stores, is_repeated, strict=True), 1):
-        rows = np.flatnonzero(is_repeated_row)
-        count += len(rows)
+    for number, (store, is_repeated) in enumerate(zip(stores, repeated, strict=True), 1):
         missing = EXAMPLES_PER_REASON - len(examples)
+        if not missing:
+            break
         first_row = parts.rows_of(number).start
-        for place in store.find_places(rows[:missing]):
-            row = first_row + place
+        for position in store.find_positions(np.flatnonzero(is_repeated)[:missing]):
+            row = first_row + position
             (pair,) = parts.rows.read(range(row, row + 1))
             examples.append(pair.excerpt())
-    if count:
-        counts.dropped.add_many("duplicate", count, examples)
+    counts.dropped.add_many("duplicate", count, examples)

@@ -2,7 +2,7 @@
 
 Besides the files of a token store there are `NAME.keys`, sorted by key, and `NAME.buckets`, which
 says where the keys of each first byte begin. So the keys of all parts can be compared bucket by
-bucket, and memory holds a 256th of them.
+bucket, and memory holds a 256th of them at a time.
 """
 
 from __future__ import annotations
@@ -19,59 +19,55 @@ from mtkit.artifacts.manifest import Artifact
 from mtkit.batching.encode import Encoded, key_of_pair
 from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
 
+KEYED_ROW = np.dtype([("key", np.uint64), ("row", np.uint32), ("position", np.uint32)])
+"""A hash of a pair, its row in the store, and its position among all pairs of the part, from 0."""
+BITS_AFTER_FIRST_BYTE = 56
+"""Of the 64 bits of a key."""
 BUCKETS = 256
-KEY_BITS = 64
-KEYED_ROW = np.dtype([("key", np.uint64), ("row", np.uint32), ("place", np.uint32)])
-"""A hash of a pair, its row in the store, and its place among all pairs of the part, from 0."""
+"""One for each value of the first byte of a key."""
 
 
 @contextmanager
 def part_writer(folder: Path, name: str, vocab: int) -> Iterator[Callable[[Encoded], None]]:
-    """Yield a function that appends the kept pairs of a chunk to the store `name` of a part."""
+    """Yield a function that appends the kept pairs of a chunk to the store `name` of a part.
+
+    `vocab`: size of the larger vocabulary.
+    """
     chunks_of_keys: list[NDArray[Any]] = [np.empty(0, KEYED_ROW)]
-    rows = 0
+    written_rows = 0
+    read_pairs = 0
     with store_writer(folder, name, vocab) as append_to_store:
 
         def append(chunk: Encoded) -> None:
-            nonlocal rows
+            nonlocal written_rows, read_pairs
             corpora = np.array([pair.corpus for pair in chunk.kept], np.uint16)
             append_to_store(chunk.tokens, chunk.lengths, corpora)
             keys = np.empty(len(chunk.kept), KEYED_ROW)
             keys["key"] = [key_of_pair(pair) for pair in chunk.kept]
-            keys["row"] = np.arange(rows, rows + len(keys))
-            keys["place"] = chunk.places
+            keys["row"] = np.arange(written_rows, written_rows + len(keys))
+            keys["position"] = [read_pairs + position for position in chunk.positions]
             chunks_of_keys.append(keys)
-            rows += len(keys)
+            written_rows += len(keys)
+            read_pairs += chunk.pairs
 
         yield append
     keys = np.concatenate(chunks_of_keys)
     # Stable, so that equal keys stay in the order of the rows.
     keys = keys[np.argsort(keys["key"], kind="stable")]
     keys.tofile(folder / f"{name}.keys")
-    first_bytes = keys["key"] >> np.uint64(KEY_BITS - 8)
+    first_bytes = keys["key"] >> np.uint64(BITS_AFTER_FIRST_BYTE)
     buckets = np.searchsorted(first_bytes, np.arange(BUCKETS + 1))
     buckets.astype(np.int64).tofile(folder / f"{name}.buckets")
 
 
 class PartRows(NamedTuple):
-    """Rows of a part: what a token store appends."""
+    """Rows of a part, as `store_writer` appends them."""
 
     tokens: Tokens
     lengths: Lengths
     """(k, 2)"""
     corpora: NDArray[np.uint16]
     """(k,)"""
-
-    def select(self, is_selected: NDArray[np.bool_]) -> PartRows:
-        """Return some of the rows; `is_selected`: (k,)."""
-        if is_selected.all():
-            return self
-        sizes = self.lengths.sum(axis=1, dtype=np.int64)  # ids of each row
-        return PartRows(
-            tokens=self.tokens[np.repeat(is_selected, sizes)],
-            lengths=self.lengths[is_selected],
-            corpora=self.corpora[is_selected],
-        )
 
 
 class PartStore:
@@ -88,25 +84,30 @@ class PartStore:
     def _file(self, suffix: str) -> Path:
         return self._part.file(f"{self._name}.{suffix}")
 
-    def read_bucket(self, bucket: int) -> NDArray[Any]:
+    def read_keys(self, bucket: int) -> NDArray[Any]:
         """Return the KEYED_ROWs whose keys have the first byte `bucket`, sorted by key."""
         start, end = self._buckets[bucket : bucket + 2].tolist()
         offset = start * KEYED_ROW.itemsize
         return np.fromfile(self._file("keys"), KEYED_ROW, count=end - start, offset=offset)
 
-    def find_places(self, rows: NDArray[np.integer[Any]]) -> list[int]:
-        """Return the places of some rows among all pairs of the part, in order."""
+    def find_positions(self, rows: NDArray[np.integer[Any]]) -> list[int]:
+        """Return the positions of some rows among all pairs of the part, in order."""
         keys = np.fromfile(self._file("keys"), KEYED_ROW)
-        return sorted(keys["place"][np.isin(keys["row"], rows)].tolist())
+        is_wanted = np.isin(keys["row"], rows)
+        return sorted(keys["position"][is_wanted].tolist())
 
-    def read(self, vocab: int) -> PartRows:
-        """Return all rows; `vocab`: size of the larger vocabulary."""
+    def read(self, vocab: int, is_kept: NDArray[np.bool_]) -> PartRows:
+        """Return the rows that are kept.
+
+        `vocab`: size of the larger vocabulary; `is_kept`: a value for each row of the part.
+        """
         dtype = token_dtype(vocab)
-        return PartRows(
-            tokens=np.fromfile(self._file(dtype.name), dtype),
-            lengths=np.fromfile(self._file("lengths"), np.uint16).reshape(-1, 2),
-            corpora=np.fromfile(self._file("corpora"), np.uint16),
-        )
+        tokens = np.fromfile(self._file(dtype.name), dtype)
+        lengths = np.fromfile(self._file("lengths"), np.uint16).reshape(-1, 2)
+        corpora = np.fromfile(self._file("corpora"), np.uint16)
+        ids_of_row = lengths.sum(axis=1, dtype=np.int64)
+        is_kept_token = np.repeat(is_kept, ids_of_row)
+        return PartRows(tokens[is_kept_token], lengths[is_kept], corpora[is_kept])
 
 
 def find_repeated(stores: Sequence[PartStore]) -> list[NDArray[np.bool_]]:
@@ -114,20 +115,20 @@ def find_repeated(stores: Sequence[PartStore]) -> list[NDArray[np.bool_]]:
 
     Memory holds one byte per row, and one bucket of keys.
     """
-    ends = np.cumsum([len(store) for store in stores])
-    starts = ends - [len(store) for store in stores]
-    is_repeated = np.zeros(ends[-1], np.bool_)
+    sizes = [len(store) for store in stores]
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    is_repeated = np.zeros(sum(sizes), np.bool_)
     for bucket in range(BUCKETS):
-        keys: list[NDArray[Any]] = []
-        rows: list[NDArray[Any]] = []
-        for store, start in zip(stores, starts, strict=True):
-            entries = store.read_bucket(bucket)
-            keys.append(entries["key"])
-            rows.append(entries["row"] + start)  # numbered across all stores
-        all_keys, all_rows = np.concatenate(keys), np.concatenate(rows)
+        entries = [store.read_keys(bucket) for store in stores]
+        keys = np.concatenate([own["key"] for own in entries])
+        # Rows are numbered across all stores.
+        rows = np.concatenate(
+            [own["row"] + start for own, start in zip(entries, starts, strict=True)]
+        )
         # Stable, so that the first of equal pairs comes first.
-        order = np.argsort(all_keys, kind="stable")
-        sorted_keys = all_keys[order]
-        has_equal_before = sorted_keys[1:] == sorted_keys[:-1]
-        is_repeated[all_rows[order[1:][has_equal_before]]] = True
+        order = np.argsort(keys, kind="stable")
+        keys, rows = keys[order], rows[order]
+        has_equal_before = keys[1:] == keys[:-1]
+        is_repeated[rows[1:][has_equal_before]] = True
     return np.split(is_repeated, ends[:-1])

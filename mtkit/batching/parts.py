@@ -1,15 +1,15 @@
 """Encode the training corpora in parts, each an artifact of its own in `RUN/parts`.
 
 A part is a range of rows, `batching.part_rows` of them. It depends on the text of its rows, on the
-settings, and on an index, which is made first: the index has the number of rows of each file, and
-what must be known of the corpora as a whole, such as the usual ratio of lengths. So parts can be
-made in any order, by many processes and on many machines, and always have the same bytes. Repeated
-pairs are kept in them; `join.py` drops those.
+settings, and on the index, an artifact that is made first: the number of rows of each file, and
+statistics of the corpora. So parts can be made in any order, by many processes and on many
+machines, and have the same bytes. Parts keep repeated pairs; `join.py` drops them.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -17,9 +17,9 @@ from itertools import chain
 from pathlib import Path
 
 from mtkit.artifacts.locks import LockHeldError, lock_path
-from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.artifacts.manifest import Artifact, kind_at, open_artifact
 from mtkit.artifacts.recipe import batches_recipe
-from mtkit.artifacts.replacement import recover_all, remove
+from mtkit.artifacts.replacement import foreign_file_error, recover_all, remove
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.artifacts.storage import read_json, write_json
 from mtkit.batching.counts import Dropped
@@ -29,6 +29,7 @@ from mtkit.batching.part_store import part_writer
 from mtkit.batching.text_lines import read_written_lines, write_lines
 from mtkit.config.corpora import listed
 from mtkit.config.settings import Config
+from mtkit.corpus.read import hash_corpora, paths_of
 from mtkit.corpus.row_index import RowIndex
 from mtkit.corpus.rules import PairFilter, held_out_sources
 from mtkit.corpus.statistics import CorpusStatistics, compute_statistics
@@ -47,13 +48,22 @@ ALIGNED_PAIRS = 100_000
 """Number of pairs from which links between words are learned."""
 PLAIN, HINTED = "train", "hinted"
 """The token stores of a part: its pairs, and second forms of some of them, with hints."""
-FACTS, REPORT, SAMPLE = "facts.json", "report.json", "sample.txt"
+FACTS, SAMPLE = "facts.json", "sample.txt"
+"""Files of the index: numbers of rows with statistics, and pairs from which hints are learned."""
+REPORT = "report.json"
+"""A file of a part: dropped pairs, and tags that are words."""
+FILE_STATES = "files"
+"""What the index reports: size and time of change of each file, by its path."""
+_NAME = re.compile("index|part-[0-9]{5,}")
+"""The names of the artifacts in `RUN/parts`."""
+_LOCK_NAME = re.compile(rf"\.({_NAME.pattern})\.lock")
 
 
 class Parts:
     """The parts of the training corpora of a run."""
 
     def __init__(self, config: Config, tokenizer: Artifact, index: Artifact) -> None:
+        """Read the facts of the index."""
         facts = read_json(index.file(FACTS))
         self.config = config
         self.tokenizer = Tokenizer.load(tokenizer)
@@ -101,11 +111,26 @@ class Parts:
         description = "encoding train"
         if len(self) > 1:
             description = f"encoding part {number} of {len(self)}"
-        return ensure(
+        return _make(
             self._stage(number), lambda draft: self._fill(draft, self.rows_of(number), description)
         )
 
+    def check_unchanged(self) -> None:
+        """Raise UserError if the text is not that of the index: changed, or another copy.
+
+        Only files of another size or time are read.
+        """
+        if _states_of_files(self.config) == self._index.report[FILE_STATES]:
+            return
+        for name, digest in hash_texts(self.config).items():
+            if self._index.manifest["inputs"][name] != digest:
+                raise UserError(
+                    f"{name} is not the text that was indexed; run `mtkit batch --parts` again, or "
+                    "copy the text again"
+                )
+
     def _stage(self, number: int) -> Stage:
+        """Return the stage that makes a part; the index identifies all text that parts have."""
         return Stage(
             kind="part",
             path=self.folder / f"part-{number:05}",
@@ -114,27 +139,28 @@ class Parts:
         )
 
     def _fill(self, draft: Draft, rows: range, description: str) -> None:
+        """Write the files of a part."""
+        self.check_unchanged()
         tag_words = TagWords(self.config.data.train)
         hint_writer = self._hint_writer()
         dropped = Dropped()
         max_length = self.config.batching.max_length
-        encoded = encode_pairs(
-            tag_words.watch(self.rows.read(rows)), self.tokenizer, max_length, self._pair_filter()
-        )
+        pairs = tag_words.watch(self.rows.read(rows))
         with ExitStack() as stack:
             bar = stack.enter_context(progress(description, len(rows), "pairs"))
-            append: dict[str, Callable[[Encoded], None]] = {}
+            append_to: dict[str, Callable[[Encoded], None]] = {}
             for name in self.stores:
-                append[name] = stack.enter_context(part_writer(draft.folder, name, self.vocab))
-            for chunk in encoded:
-                append[PLAIN](chunk)
+                append_to[name] = stack.enter_context(part_writer(draft.folder, name, self.vocab))
+            for chunk in encode_pairs(pairs, self.tokenizer, max_length, self._pair_filter()):
+                append_to[PLAIN](chunk)
                 if hint_writer is not None:
-                    # What is too long with hints is not missed: the pair itself is kept.
-                    hinted = hint_writer.write(chunk.kept)
-                    append[HINTED](encode_chunk(hinted, self.tokenizer, max_length))
+                    hinted = encode_chunk(hint_writer.write(chunk.kept), self.tokenizer, max_length)
+                    # A second form that is too long is dropped without a report: the pair is kept.
+                    append_to[HINTED](hinted)
                 for pair, reason in chunk.dropped:
                     dropped.add(pair, reason)
-                bar.advance(len(chunk.kept) + len(chunk.dropped))
+                bar.advance(chunk.pairs)
+        self.check_unchanged()  # nor did anybody write to the files meanwhile
         report = {"dropped": dropped.record(), "tag_words": tag_words.record()}
         write_json(draft.folder / REPORT, report)
 
@@ -151,7 +177,7 @@ class Parts:
         return PairFilter(rules, statistics)
 
     def _hint_writer(self) -> HintWriter | None:
-        """Return what writes pairs with hints; None without `batching.hints`."""
+        """Return the writer of hints; None without `batching.hints`."""
         share = self.config.batching.hints
         if not share:
             return None
@@ -163,7 +189,7 @@ class Parts:
 def index_parts(config: Config, tokenizer: Artifact, inputs: Mapping[str, str]) -> Parts:
     """Make the index of the parts unless it is up to date, and return the parts.
 
-    `inputs`: the hashes of the corpora, and of all else that batches are made of.
+    `inputs`: the hashes of all that batches are made of, by name.
 
     Raises:
         UserError: a corpus cannot be read.
@@ -171,11 +197,11 @@ def index_parts(config: Config, tokenizer: Artifact, inputs: Mapping[str, str]) 
     stage = Stage(
         kind="index", path=_index_path(config), recipe=batches_recipe(config), inputs=inputs
     )
-    return Parts(config, tokenizer, ensure(stage, lambda draft: _fill_index(draft, config)))
+    return Parts(config, tokenizer, _make(stage, lambda draft: _fill_index(draft, config)))
 
 
 def open_parts(config: Config, tokenizer: Artifact) -> Parts:
-    """Return the parts of an index that has been made; the text is not read again.
+    """Open the index that `index_parts` has made, and return the parts.
 
     Raises:
         UserError: there is no index, or it is of other settings or another tokenizer.
@@ -190,17 +216,44 @@ def open_parts(config: Config, tokenizer: Artifact) -> Parts:
 
 
 def remove_parts(run: Path) -> None:
-    """Delete the index and all parts of a run, which are not needed once they are joined."""
+    """Delete the index and all parts of a run, which are not needed once they are joined.
+
+    Files of the user stay.
+    """
     folder = run / PARTS
     if not folder.is_dir():
         return
-    recover_all(folder, "*")
-    for path in [*folder.glob("part-*"), folder / "index"]:
-        with _waiting_lock(path):
+    for name in ("index", "part-*"):
+        recover_all(folder, name)
+    for path in sorted(folder.iterdir()):  # the index first, so that no process makes a part anew
+        if _NAME.fullmatch(path.name) and kind_at(path) in ("index", "part"):
             remove(path)
-            _lock_of(path).unlink(missing_ok=True)
-    if not any(folder.iterdir()):
+    for path in folder.iterdir():
+        if _LOCK_NAME.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    if not folder.is_symlink() and not any(folder.iterdir()):
         folder.rmdir()
+
+
+def hash_texts(config: Config) -> dict[str, str]:
+    """Return hashes of the text that batches are made of, by the setting that names it."""
+    data = config.data
+    hashes = hash_corpora(data.train, "data.train") | hash_corpora(data.valid, "data.valid")
+    if "overlap" in config.batching.drop and data.test:
+        hashes |= hash_corpora(data.test, "data.test")
+    return hashes
+
+
+def _states_of_files(config: Config) -> dict[str, list[int]]:
+    """Return size and time of change of each file of the text, by its path."""
+    data = config.data
+    states: dict[str, list[int]] = {}
+    for corpus in [*listed(data.train), *listed(data.valid), *listed(data.test)]:
+        for path in paths_of(corpus):
+            if path.is_file():
+                state = path.stat()
+                states[str(path)] = [state.st_size, state.st_mtime_ns]
+    return states
 
 
 def _index_path(config: Config) -> Path:
@@ -208,7 +261,8 @@ def _index_path(config: Config) -> Path:
 
 
 def _fill_index(draft: Draft, config: Config) -> None:
-    """Count rows, and compute what must be known of the corpora as a whole."""
+    """Count rows, and compute what all parts need."""
+    draft.report[FILE_STATES] = _states_of_files(config)
     corpora = listed(config.data.train)
     index = RowIndex.count(corpora)
     statistics: list[CorpusStatistics] = []
@@ -230,10 +284,16 @@ def _at_equal_distances(rows: range, count: int) -> range:
     return rows[:: math.ceil(len(rows) / count)]
 
 
-def ensure(stage: Stage, fill: Callable[[Draft], None]) -> Artifact:
-    """Return an artifact; if it is not up to date, fill it anew, or wait for who is doing so."""
-    stage.path.parent.mkdir(parents=True, exist_ok=True)
-    with _waiting_lock(stage.path):
+def _make(stage: Stage, fill: Callable[[Draft], None]) -> Artifact:
+    """Return an artifact, which is filled anew if it is not up to date.
+
+    While another process makes it, wait.
+    """
+    folder = stage.path.parent
+    if folder.exists() and not folder.is_dir():
+        raise foreign_file_error(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _hold_lock(stage.path):
         artifact = stage.current()
         if artifact is not None:
             return artifact
@@ -243,9 +303,9 @@ def ensure(stage: Stage, fill: Callable[[Draft], None]) -> Artifact:
 
 
 @contextmanager
-def _waiting_lock(path: Path) -> Iterator[None]:
+def _hold_lock(path: Path) -> Iterator[None]:
     """Hold the lock of an artifact; wait for another process that holds it."""
-    lock = _lock_of(path)
+    lock = path.with_name(f".{path.name}.lock")
     with ExitStack() as stack:
         try:
             stack.enter_context(lock_path(lock))
@@ -253,7 +313,3 @@ def _waiting_lock(path: Path) -> Iterator[None]:
             say(f"{path} is being made by another process; waiting for it{held.advice}")
             stack.enter_context(lock_path(lock, wait=True))
         yield
-
-
-def _lock_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}.lock")

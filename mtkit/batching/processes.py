@@ -1,6 +1,6 @@
 """Encode several parts at a time, each by `mtkit batch --part K` in a process of its own.
 
-A process that is killed loses one part. If this process is killed, the others still finish the
+A process that is killed loses one part. If this process is killed by SIGKILL, the others finish the
 parts that they are encoding.
 """
 
@@ -14,14 +14,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from mtkit.artifacts.manifest import Artifact
-from mtkit.artifacts.storage import write_text
 from mtkit.batching.parts import Parts
 from mtkit.config.yaml import dump_config
 from mtkit.corpus.files import tell_once
 from mtkit.errors import MtkitError, UserError
 from mtkit.machine import count_cores
 from mtkit.progress import progress
-from mtkit.report import WARNING, warn
+from mtkit.report import WARNING, say, verbosity, warn
 
 
 def encode_parts(parts: Parts) -> list[Artifact]:
@@ -29,7 +28,7 @@ def encode_parts(parts: Parts) -> list[Artifact]:
 
     Raises:
         UserError: the text of a part cannot be read.
-        MtkitError: a process was lost.
+        MtkitError: a process was killed.
     """
     found = {number: parts.find(number) for number in range(1, 1 + len(parts))}
     missing = [number for number, part in found.items() if part is None]
@@ -42,30 +41,32 @@ def encode_parts(parts: Parts) -> list[Artifact]:
 
 def _run_processes(parts: Parts, numbers: Sequence[int], count: int) -> None:
     """Encode parts in processes, `count` at a time."""
-    config = parts.folder / "config.yaml"
-    write_text(config, dump_config(parts.config))
-    # -P: the current directory must not be searched for modules, unless this process does so.
-    command = [sys.executable, "-P", "-m", "mtkit", "batch", "--quiet", "-c", str(config)]
+    # -P keeps Python from searching the current directory for modules; PYTHONPATH has all folders
+    # that this process searches.
+    command = [sys.executable, "-P", "-m", "mtkit", "batch", "--quiet", "-c", "/dev/stdin"]
+    _, is_debug = verbosity()
+    if is_debug:
+        command.append("--debug")
     environment = {
         **os.environ,
-        # Modules are found in a process where they are found here.
         "PYTHONPATH": os.pathsep.join(sys.path),
         # The processes share the cores.
         "OMP_NUM_THREADS": str(max(1, count_cores() // count)),
     }
+    config = dump_config(parts.config)
     processes: list[subprocess.Popen[str]] = []
 
     def encode(number: int) -> tuple[int, str]:
         """Return the exit code of the process that encodes a part, and what it wrote to stderr."""
         process = subprocess.Popen(
             [*command, "--part", str(number)],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
             encoding="utf-8",
         )
         processes.append(process)
-        _, messages = process.communicate()
+        _, messages = process.communicate(config)
         return process.returncode, messages
 
     pairs = sum(len(parts.rows_of(number)) for number in numbers)
@@ -77,27 +78,27 @@ def _run_processes(parts: Parts, numbers: Sequence[int], count: int) -> None:
             for number, (code, messages) in zip(numbers, pool.map(encode, numbers), strict=True):
                 _pass_on(number, code, messages)
                 bar.advance(len(parts.rows_of(number)))
-        finally:  # after an error or a stop signal, none is started any more
+        finally:  # after an error or a stop signal, the others end, too
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:
                 process.terminate()
-    config.unlink()
 
 
 def _pass_on(number: int, code: int, messages: str) -> None:
-    """Write the warnings of a process; raise the error with which it has ended."""
-    *warnings, last = messages.splitlines() or [""]
-    if code == 0:
-        warnings.append(last)
-    for line in warnings:
+    """Write the messages of a process that has ended; raise the error with which it has ended."""
+    lines = messages.splitlines()
+    error = lines.pop() if code > 0 and lines else ""
+    for line in lines:
         if line.startswith(WARNING):
             tell_once(warn, line.removeprefix(WARNING))  # each process may warn of the same
+        else:  # a traceback
+            say(line)
     if code < 0:
         raise MtkitError(
-            f"the process that encoded part {number} was lost ({signal.Signals(-code).name}); run "
-            "the same command again, which keeps all finished parts"
+            f"the process that encoded part {number} was killed ({signal.Signals(-code).name}); "
+            "run the same command again, which keeps all finished parts"
         )
     if code == UserError.exit_code:
-        raise UserError(last)
+        raise UserError(error)
     if code:
-        raise MtkitError(f"part {number}: {last}")
+        raise MtkitError(f"part {number}: {error}")

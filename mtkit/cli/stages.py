@@ -394,8 +394,10 @@ def translate(
         flags=flags,
         part=None if part is None else FilePart.parse(part),
     )
-    if part is not None and (column is not None or text is None or not text.is_file()):
-        raise UserError("--part needs a text file as INPUT")
+    if part is not None:
+        is_stream = text is None or (text.exists() and not text.is_file())
+        if is_stream or column is not None:
+            raise UserError("--part needs a text file as INPUT")
     if resume and not files.is_resumable:
         raise UserError("--resume needs -o FILE, and text files as INPUT and --prefix")
     stdin_is_keyboard = sys.stdin is not None and sys.stdin.isatty()

@@ -48,18 +48,25 @@ class RowIndex:
         return range(first, first + sum(self.counts[corpus]))
 
     def read(self, rows: range) -> Iterator[Pair]:
-        """Yield the pairs of some rows; the lines before them are skipped, which is fast.
+        """Yield the pairs of some rows.
+
+        Lines before them are skipped, which is fast; rows of a table or dataset are read.
 
         Raises:
-            UserError: a file cannot be read, or has fewer rows than when they were counted.
+            UserError: a file cannot be read.
         """
         file_start = 0
         for corpus, counts in enumerate(self.counts):
             for file, count in enumerate(counts):
-                wanted = _overlap(rows, range(file_start, file_start + count))
-                if wanted:
-                    place = slice(wanted.start - file_start, wanted.stop - file_start, wanted.step)
-                    yield from read_file(self.corpora, corpus, file, place)
+                file_rows = range(file_start, file_start + count)
+                wanted = _overlap(rows, file_rows)
+                if wanted == file_rows:
+                    yield from read_file(self.corpora, corpus, file)
+                elif wanted:
+                    start, stop = wanted.start - file_start, wanted.stop - file_start
+                    yield from read_file(
+                        self.corpora, corpus, file, slice(start, stop, wanted.step)
+                    )
                 file_start += count
 
 

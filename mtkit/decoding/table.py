@@ -72,7 +72,7 @@ class Table(ABC):
     """What messages count."""
     is_typed: ClassVar[bool] = False
     """Whether a user types the text."""
-    first: ClassVar[int] = 0
+    lines_before: ClassVar[int] = 0
     """The number of rows before the first one to translate."""
 
     path: str

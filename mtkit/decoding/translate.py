@@ -53,14 +53,14 @@ class FilePart:
 
     @classmethod
     def parse(cls, text: str) -> FilePart:
-        """Return the part that K/N names; raise UserError if it is none."""
+        """Return the part that K/N names; raise UserError if the text has another form."""
         match = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise UserError(f"--part: expected K/N, such as 1/8 to 8/8, found {text!r}")
         return cls(number=int(match[1]), count=int(match[2]))
 
     def rows_of(self, lines: int) -> range:
-        """Return the lines of the part, from 0, of a file with so many lines."""
+        """Return the lines of the part, from 0, of a file with `lines` lines."""
         return range((self.number - 1) * lines // self.count, self.number * lines // self.count)
 
 
@@ -221,7 +221,7 @@ class Text:
         return self.files.part.rows_of(lines) if self.files.part else range(lines)
 
     @property
-    def first(self) -> int:
+    def lines_before(self) -> int:
         """The number of lines before the first one to translate."""
         return self.rows.start if self.rows else 0
 
@@ -279,7 +279,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         _progress(files, text) as shown,
     ):
         _say_start(translator, files, form)
-        tally = _Tally(translator, text, start=text.first + done)
+        tally = _Tally(translator, text, start=text.lines_before + done)
         if done:
             say(f"{files.output}: resuming after {text.unit} {tally.start:,}")
         shown.advance(done)

@@ -192,9 +192,21 @@ def test_each_pair_has_the_weight_of_its_corpus(tmp_path: Path) -> None:
     assert data.weights(np.arange(len(data.train))).tolist() == [0.5] * 30 + [3.0] * 20
 
 
-def test_dropping_all_pairs_is_an_error_with_reasons(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"data\.train: all 300 pairs .*: 300 too long"):
-        built(tmp_path, MANY, max_length=2)
+@pytest.mark.parametrize(
+    ("max_length", "message"),
+    [
+        (2, r"data\.valid: the only pair was dropped: 1 too long"),
+        (4, r"data\.train: all 300 pairs .*: 300 too long"),
+    ],
+)
+def test_dropping_all_pairs_is_an_error_with_reasons(
+    max_length: int, message: str, tmp_path: Path
+) -> None:
+    pairs = corpus(tmp_path, "train", MANY)
+    made = config(tmp_path, pairs, valid=[("a", "c d")], max_length=max_length)
+    train_tokenizer(made)
+    with pytest.raises(UserError, match=message):
+        build_batches(made)
     assert not (tmp_path / "run" / "batches").exists()
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -21,7 +23,9 @@ from hypothesis import strategies as st
 from commands import call
 from mtkit.artifacts.locks import lock_path
 from mtkit.artifacts.manifest import Artifact, open_artifact
-from mtkit.artifacts.stage import Draft
+from mtkit.artifacts.replacement import create
+from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_at
+from mtkit.artifacts.stage import ChangedRunError, Draft
 from mtkit.batching import parts, processes
 from mtkit.batching.build import build_batches, count_parts, encode_part
 from mtkit.batching.encode import Encoded
@@ -214,21 +218,81 @@ def test_processes_end_with_the_command_that_started_them(
             pass
 
 
-def test_changed_text_makes_all_parts_anew(
-    in_parts: Callable[[int], Config], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+@pytest.fixture
+def own_corpus(tmp_path: Path, in_parts: Callable[[int], Config]) -> Config:
+    """A config of a corpus that a test may change, in two parts, with an index."""
     config = in_parts(100)
     own = TextCorpus(
         source=write(tmp_path / "own.en", [source for source, _ in PAIRS]),
         target=write(tmp_path / "own.de", [target for _, target in PAIRS]),
     )
     config = config.model_copy(update={"data": config.data.model_copy(update={"train": own})})
-    count_parts(config)
-    encode_part(config, 1)
+    assert count_parts(config) == 2
+    return config
+
+
+@pytest.mark.usefixtures("single_core")
+def test_changed_text_makes_all_parts_anew(own_corpus: Config, tmp_path: Path) -> None:
+    encode_part(own_corpus, 1)
     write(tmp_path / "own.en", [f"{source} again" for source, _ in PAIRS])
-    changed = build_batches(config)
-    shutil.rmtree(Path(config.run) / "batches")
-    assert build_batches(config).identity == changed.identity
+    changed = build_batches(own_corpus)
+    shutil.rmtree(Path(own_corpus.run) / "batches")
+    assert build_batches(own_corpus).identity == changed.identity
+
+
+@pytest.mark.usefixtures("single_core")
+def test_a_part_is_made_of_the_text_that_was_indexed_and_of_no_other(
+    own_corpus: Config, tmp_path: Path
+) -> None:
+    source = tmp_path / "own.en"
+    original, times = source.read_bytes(), source.stat()
+    source.write_bytes(original.replace(b"house", b"mouse"))  # as long as before
+    with pytest.raises(UserError, match=r"data\.train\.source is not the text that was indexed"):
+        encode_part(own_corpus, 1)
+    source.write_bytes(original)
+    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns + 10**9))  # a copy
+    encode_part(own_corpus, 1)
+
+
+@pytest.mark.usefixtures("single_core")
+def test_text_that_changes_while_a_part_is_encoded_is_an_error(
+    own_corpus: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encode(*arguments: Any) -> Iterator[Encoded]:
+        write(tmp_path / "own.de", [target for _, target in PAIRS[:50]])
+        return iter(())
+
+    monkeypatch.setattr(parts, "encode_pairs", encode)
+    with pytest.raises(UserError, match=r"data\.train\.target is not the text that was indexed"):
+        encode_part(own_corpus, 1)
+
+
+@pytest.mark.usefixtures("single_core")
+def test_files_of_the_user_and_nothing_else_stay_in_the_folder_of_parts(
+    own_corpus: Config,
+) -> None:
+    folder = Path(own_corpus.run) / "parts"
+    own = [folder / "part-of-mine.txt", folder / "part-00009", folder / "config.yaml"]
+    for path in own:
+        path.write_text("mine")
+    (folder / ".part-00007.lock").touch()  # of a killed command
+    encode_part(own_corpus, 2)
+    build_batches(own_corpus)
+    assert sorted(folder.iterdir()) == sorted(own)
+    assert all(path.read_text() == "mine" for path in own)
+
+
+def test_no_part_is_encoded_for_batches_that_may_not_be_replaced(
+    in_parts: Callable[[int], Config],
+) -> None:
+    config = in_parts(1000)
+    batches = build_batches(config)
+    step = checkpoint_at(Path(config.run) / CHECKPOINTS, 1)
+    with create(step, "checkpoint", settings={}, inputs={"batches": batches.identity}) as draft:
+        (draft / "optimizer.safetensors").touch()
+    batching = config.batching.model_copy(update={"max_length": 9})
+    with pytest.raises(ChangedRunError, match="max_length"):
+        count_parts(config.model_copy(update={"batching": batching}))
 
 
 @pytest.mark.usefixtures("single_core")
@@ -247,7 +311,7 @@ def test_a_part_needs_an_index_of_the_same_settings(in_parts: Callable[[int], Co
 @pytest.mark.parametrize(
     ("code", "error", "message"),
     [
-        (-signal.SIGKILL, MtkitError, r"part 3 was lost \(SIGKILL\); run the same command again"),
+        (-signal.SIGKILL, MtkitError, r"part 3 was killed \(SIGKILL\); run the same command again"),
         (1, MtkitError, "part 3: the disk is full"),
         (2, UserError, "the disk is full"),
     ],
@@ -258,8 +322,9 @@ def test_the_error_of_a_process_is_raised_after_its_warnings(
     message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    last_line = "the disk is full\n" if code > 0 else ""
     with pytest.raises(error, match=message):
-        processes._pass_on(3, code, "warning: a\nwarning: a\nthe disk is full\n")
+        processes._pass_on(3, code, f"warning: a\nwarning: a\n{last_line}")
     assert capsys.readouterr().err == "warning: a\n"
 
 
@@ -292,7 +357,7 @@ def _write_store(folder: Path, numbers: list[int]) -> PartStore:
     pairs = [Pair(f"source {number}", "target", 0, "file", 1) for number in numbers]
     chunk = Encoded(
         kept=pairs,
-        places=list(range(len(pairs))),
+        positions=list(range(len(pairs))),
         lengths=np.ones((len(pairs), 2), np.uint16),
         tokens=np.zeros(2 * len(pairs), np.uint16),
         dropped=[],
