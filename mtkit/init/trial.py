@@ -27,7 +27,7 @@ from mtkit.study.bench.timing import window_rates
 from mtkit.study.bench.training_speed import timed_steps
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train_spm import VocabularyTooLarge, train_tokenizer
-from mtkit.training.process_group import ProcessGroup
+from mtkit.training.process_group import FirstOfSeveral
 from mtkit.training.processes import count_processes, threads_per_process
 from mtkit.training.setup import RunInputs
 
@@ -36,13 +36,6 @@ MAX_VALIDATION_PAIRS = 100
 """Pairs of the sample for validation, which every run needs; the trial makes none."""
 PROCESS_SHARE = 0.9
 """Speed of each of several training processes, relative to a single process."""
-
-
-class FirstOfSeveral(ProcessGroup):
-    """The first of several processes: it takes its share of the data, although no other runs."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
 
 
 @dataclass(frozen=True)

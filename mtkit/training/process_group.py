@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from hashlib import sha256
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import Store  # type: ignore[attr-defined]
+from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from mtkit import report
@@ -28,6 +31,8 @@ from mtkit.report import plural
 
 JOIN_TIMEOUT = timedelta(seconds=50)
 """Time that processes wait for all to start; torchrun starts them at about the same time."""
+SECONDS_BETWEEN_LOOKS = 0.05
+"""Time after which a process that waits for others to start looks again."""
 TIMEOUT = timedelta(minutes=10)
 """Time that processes wait for each other, once all have started, before the run ends."""
 
@@ -100,6 +105,13 @@ class ProcessGroup:
 
 
 SINGLE_PROCESS = ProcessGroup()
+
+
+class FirstOfSeveral(ProcessGroup):
+    """The first of several processes: it takes its share of the data, although no other runs."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
 
 
 class TorchProcessGroup(ProcessGroup):
@@ -182,11 +194,20 @@ def connect_processes(device: torch.device) -> Iterator[ProcessGroup]:
     # exits: it reports its own error before the others report that it is lost.
     store.set(f"mtkit/done/{rank}", "")
     store.wait([f"mtkit/done/{other}" for other in range(size)])
+    # The main process leaves last, because the store may be one of its threads.
+    store.set(f"mtkit/left/{rank}", "")
+    if rank == 0:
+        store.wait([f"mtkit/left/{other}" for other in range(size)])
     dist.destroy_process_group()
 
 
 def _join(rank: int, size: int) -> Store:
     """Return the store, a table that all processes share, once all processes have joined.
+
+    A launcher that starts processes again may keep the store, in which keys of processes that have
+    ended look like those of living ones. So each process writes a random word, and then a hash of
+    the words that it has read of all. Once all hashes are equal, all processes are alive. All that
+    they store from then on has this hash in its keys.
 
     Raises:
         UserError: some have not joined in time.
@@ -195,18 +216,29 @@ def _join(rank: int, size: int) -> Store:
     # reads the address of rank 0 from the environment ("env://").
     meetings = rendezvous("env://", rank=rank, world_size=1, timeout=JOIN_TIMEOUT)
     store: Store = next(meetings)[0]
-    keys = [f"mtkit/joined/{other}" for other in range(size)]
-    store.set(keys[rank], "")
-    try:
-        store.wait(keys, JOIN_TIMEOUT)
-    except dist.DistStoreError:
-        missing = [str(other) for other, key in enumerate(keys) if not store.check([key])]
-        # Otherwise a late process would find this key, and wait TIMEOUT for this process.
-        store.delete_key(keys[rank])
-        raise UserError(
-            f"{len(missing)} of {plural(size, 'process')} did not start within "
-            f"{JOIN_TIMEOUT.seconds} seconds (rank {', '.join(missing)}); look for their own "
-            "messages, and start the command on all machines at the same time"
-        ) from None
+    words = [f"mtkit/word/{other}" for other in range(size)]
+    answers = [f"mtkit/answer/{other}" for other in range(size)]
+    for key in [*words, *answers]:
+        store.compare_set(key, "", "")  # a key that is missing gets an empty value
+    store.set(words[rank], token_hex(8))
+    deadline = time.monotonic() + JOIN_TIMEOUT.total_seconds()
+    while True:
+        heard = sha256(b" ".join(store.multi_get(words))).hexdigest()
+        store.set(answers[rank], heard)
+        missing: list[str] = []
+        for other, answer in enumerate(store.multi_get(answers)):
+            if answer != heard.encode():
+                missing.append(str(other))
+        if not missing:
+            break
+        if time.monotonic() > deadline:
+            # Otherwise a late process would read this answer, and wait TIMEOUT for this process.
+            store.set(answers[rank], "")
+            raise UserError(
+                f"{len(missing)} of {plural(size, 'process')} did not start within "
+                f"{JOIN_TIMEOUT.seconds} seconds (rank {', '.join(missing)}); look for their own "
+                "messages, and start the command on all machines at the same time"
+            )
+        time.sleep(SECONDS_BETWEEN_LOOKS)
     store.set_timeout(TIMEOUT)
-    return store
+    return PrefixStore(heard, store)

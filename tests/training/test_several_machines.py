@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from pytest import MonkeyPatch
-from torch.distributed import HashStore, TCPStore  # type: ignore[attr-defined]
+from torch.distributed import HashStore, Store, TCPStore  # type: ignore[attr-defined]
 
 from crashes import HANG_SECONDS, Loss, contents, output_of, run_processes
 from mtkit.artifacts.runs import OWNER, locked
@@ -138,18 +139,76 @@ def test_a_stop_signal_to_one_process_during_validation_stops_all(machines: list
     assert contents(stopped) == contents(whole)
 
 
-def test_processes_that_do_not_start_in_time_are_named(monkeypatch: MonkeyPatch) -> None:
+@pytest.fixture
+def store(monkeypatch: MonkeyPatch) -> TCPStore:
+    """A store, to which `connect_processes` connects, and which a launcher would keep."""
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    store.set("mtkit/joined/2", "")
     variables = {"RANK": "0", "WORLD_SIZE": "3", "TORCHELASTIC_USE_AGENT_STORE": "True"}
     variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
+    return store
+
+
+def join(*ranks: int) -> list[Store]:
+    """Let these ranks of three processes join at the same time; return the store of each."""
+    with ThreadPoolExecutor(len(ranks)) as threads:
+        return list(threads.map(lambda rank: process_group._join(rank, size=3), ranks))
+
+
+def test_processes_that_do_not_start_in_time_are_named(
+    store: TCPStore, monkeypatch: MonkeyPatch
+) -> None:
+    store.set("mtkit/word/2", "a process that has joined")
     monkeypatch.setattr(process_group, "JOIN_TIMEOUT", timedelta(seconds=1))
-    named = r"^1 of 3 processes did not start within 1 seconds \(rank 1\)"
+    named = r"^2 of 3 processes did not start within 1 seconds \(rank 1, 2\)"
     with pytest.raises(UserError, match=named), connect_processes(torch.device("cpu")):
         pass
-    assert not store.check(["mtkit/joined/0"])  # a late process does not wait for this one
+    assert not store.get("mtkit/answer/0")  # a late process does not wait for this one
+
+
+def test_processes_that_start_again_do_not_take_ended_ones_for_their_own(
+    store: TCPStore, monkeypatch: MonkeyPatch
+) -> None:
+    main, *others = join(0, 1, 2)
+    main.set("greeting", "")
+    assert all(other.check(["greeting"]) for other in others)
+    with monkeypatch.context() as patch:
+        patch.setattr(process_group, "JOIN_TIMEOUT", timedelta(milliseconds=200))
+        with pytest.raises(UserError, match=r"rank 1, 2\)"):
+            join(0)
+    assert not any(again.check(["greeting"]) for again in join(0, 1, 2))
+
+
+class RecordedStore:
+    """Records for which keys a process waits."""
+
+    def __init__(self) -> None:
+        self.awaited: list[str] = []
+
+    def set(self, key: str, value: str) -> None:
+        pass
+
+    def wait(self, keys: list[str]) -> None:
+        self.awaited += keys
+
+
+def test_the_main_process_leaves_last_because_it_may_hold_the_store(
+    monkeypatch: MonkeyPatch,
+) -> None:
+    store = RecordedStore()
+    awaited_before_leaving: list[str] = []
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(process_group, "_join", lambda rank, size: store)
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(dist, "get_rank", lambda: 0)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(
+        dist, "destroy_process_group", lambda: awaited_before_leaving.extend(store.awaited)
+    )
+    with connect_processes(torch.device("cpu")):
+        pass
+    assert {"mtkit/done/1", "mtkit/left/1"} <= set(awaited_before_leaving)
 
 
 class Second(ProcessGroup):
