@@ -206,6 +206,15 @@ def train(
     demo: Demo = False,
     folder: RunFolder = None,
     overrides: Overrides = None,
+    dry_run: Annotated[
+        int | None,
+        Option(
+            "--dry-run",
+            metavar="N",
+            min=1,
+            help="Only estimate the time and memory of training with N processes.",
+        ),
+    ] = None,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
@@ -216,6 +225,11 @@ def train(
     Example: mtkit train --set training.warmup=2000 --set model.heads=8
     """
     with open_config(config, demo=demo, run=folder, overrides=overrides) as settings:
+        if dry_run is not None:
+            from mtkit.study.dry_run import dry_run as estimate_training
+
+            estimate_training(settings, dry_run)
+            return
         from mtkit.training.train import train as train_model
 
         train_model(settings)

@@ -70,7 +70,7 @@ class Stream:
         # A plan of millions of pairs takes seconds, so another thread makes the plan of the next
         # block during the current block. Plans are large, so 0 more are made in advance.
         for block_position, plan in prefetch(self._blocks(position), 0):
-            count = self._count_steps(plan)
+            count = self.count_steps(plan)
             for step in range(block_position.step, count):
                 start = step * self.accumulate
                 after = replace(block_position, step=step + 1)
@@ -85,22 +85,31 @@ class Stream:
         halves: list[Rows] = []
         for rows in parts:
             halves += [rows[0::2], rows[1::2]]
-        tokens = 0
-        for rows in batches:
-            tokens += int(store.lengths[rows, 1].sum()) + len(rows)  # EOS counts
         load = partial(load_batch, store, min_width=self.row_width)
         return StepData(
             batches=tuple(load(rows).pinned() for rows in parts),
             position=position,
-            tokens=tokens,
+            tokens=self.count_tokens(batches),
             halved=lambda: tuple(map(load, halves)),
         )
 
-    def steps_per_epoch(self) -> int:
-        """Return the number of steps of the first epoch, estimated from its first block."""
-        return self._count_steps(self.plan(Position())) * count_blocks(len(self.data.train))
+    def count_tokens(self, batches: Sequence[Rows]) -> int:
+        """Return the target tokens of the `batches`; EOS counts."""
+        lengths = self.data.train.lengths
+        return sum(int(lengths[rows, 1].sum()) + len(rows) for rows in batches)
 
-    def _count_steps(self, plan: Sequence[Rows]) -> int:
+    def total_steps(self) -> int:
+        """Return the planned number of steps of the run."""
+        training = self.config.training
+        if training.steps is not None:
+            return training.steps
+        return (training.epochs or 0) * self.steps_per_epoch(self.plan(Position()))
+
+    def steps_per_epoch(self, plan: Sequence[Rows]) -> int:
+        """Return the number of steps of an epoch, estimated from the plan of its first block."""
+        return self.count_steps(plan) * count_blocks(len(self.data.train))
+
+    def count_steps(self, plan: Sequence[Rows]) -> int:
         """Return the steps of a block; the last step may have fewer batches."""
         return math.ceil(len(plan) / self.accumulate)
 

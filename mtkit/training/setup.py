@@ -321,7 +321,7 @@ def open_run(inputs: RunInputs, group: ProcessGroup) -> Iterator[tuple[TrainingR
         group.copy_from_main(parameter.detach() for parameter in state.model.parameters())
         with group.fail_together():
             stream = inputs.stream(state.model, group)
-            total_steps = training.steps or (training.epochs or 0) * stream.steps_per_epoch()
+            total_steps = stream.total_steps()
             _announce(config, state, group, checkpoint, total_steps)
             if group.is_main:
                 if checkpoint is not None:  # the run may have stopped before it removed old ones

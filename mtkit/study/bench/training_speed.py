@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -31,6 +32,7 @@ from mtkit.training.processes import count_processes
 from mtkit.training.setup import RunInputs
 from mtkit.training.state import TrainState
 from mtkit.training.step import train_step
+from mtkit.training.train import halve_if_too_large
 
 LEARNING_RATE = 1e-4
 WARM_UP_STEPS = 3
@@ -56,15 +58,19 @@ def _train_steps(inputs: RunInputs, state: TrainState, group: ProcessGroup) -> G
     before = time.perf_counter()
     for step in prefetch(stream.steps(state.progress.position)):
         waiting_seconds = time.perf_counter() - before
-        train_step(
+        attempt = partial(
+            train_step,
             state,
-            step.batches,
-            step.tokens,
-            LEARNING_RATE,
+            tokens=step.tokens,
+            rate=LEARNING_RATE,
             seed=inputs.config.seed,
             clip_norm=inputs.config.training.clip_norm,
             group=group,
         )
+        if group.size == 1:  # as in training
+            halve_if_too_large(attempt, step)
+        else:
+            attempt(step.batches)
         yield Work(tokens=step.tokens, waiting_seconds=waiting_seconds)
         before = time.perf_counter()
 
@@ -139,7 +145,7 @@ def _measure(name: str, inputs: RunInputs, seconds: float, group: ProcessGroup) 
         "tokens_per_step": round(mean(step.tokens for step in steps), 1),
         "waiting_for_data": round(_waiting_share(steps), 4),
         "padding": round(padding(inputs.data.train.lengths, plan), 4),
-        "peak_mib": _peak_mib(state.model.device, group),
+        "peak_mib": peak_mib(state.model.device, group),
     }
     model = f"{config.model.kind}, {parameters:,} parameters, {state.progress.precision}"
     processes = f", {group.size} processes" if group.size > 1 else ""
@@ -163,7 +169,7 @@ def _waiting_share(steps: Sequence[TimedWork]) -> float:
     return waiting / sum(step.seconds for step in steps)
 
 
-def _peak_mib(device: torch.device, group: ProcessGroup) -> dict[str, int]:
+def peak_mib(device: torch.device, group: ProcessGroup) -> dict[str, int]:
     """Return the most memory that all processes together, and this GPU, have used, in MiB."""
     peak = {"resident": sum(group.gather(peak_bytes())) >> 20}
     if device.type == "cuda":
