@@ -96,8 +96,10 @@ def encode_part(config: Config, number: int) -> Artifact:
         UserError: the tokenizer or the index is missing, there is no such part, or its text cannot
             be read.
     """
-    tokenizer = _find_tokenizer(config)
-    return open_parts(config, tokenizer).encode(number)
+    parts = open_parts(config, _find_tokenizer(config))
+    part = parts.encode(number)
+    say(f"part {number} of {len(parts)}: {part.path}")
+    return part
 
 
 def _find_inputs(config: Config) -> tuple[Stage, Artifact]:

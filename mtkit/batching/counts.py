@@ -59,9 +59,15 @@ class Dropped:
         """Return the number of pairs by reason."""
         return {reason: pairs.count for reason, pairs in sorted(self._reasons.items())}
 
-    def examples(self, reason: str) -> list[dict[str, str]]:
-        """Return the examples of a reason."""
-        return self._reasons[reason].examples
+    def say(self) -> None:
+        """Print the counts, with some examples."""
+        for reason, pairs in sorted(self._reasons.items()):
+            say(f"  dropped {plural(pairs.count, 'pair')} ({reason}), such as")
+            for example in pairs.examples[:PRINTED_EXAMPLES]:
+                source, target = printable(example["source"]), printable(example["target"])
+                say(f"    {example['where']}")
+                say(fitted(f"      source  {source}"))
+                say(fitted(f"      target  {target}"))
 
 
 @dataclass
@@ -103,13 +109,9 @@ class Counts:
 
     def say(self, name: str) -> None:
         """Print the counts of the corpus `name`, with examples of dropped pairs."""
-        pairs = plural(self.pairs, "pair")
+        kept = f"{self.kept:,} of {plural(self.pairs, 'pair')} kept"
+        if self.hinted:
+            kept += f", {self.hinted:,} also with hints"
         subwords = f"{self.source_tokens:,} source, {self.target_tokens:,} target"
-        hinted = f", {self.hinted:,} also with hints" if self.hinted else ""
-        say(f"{name}: {self.kept:,} of {pairs} kept{hinted}; subwords: {subwords}")
-        for reason, count in self.dropped.counts().items():
-            say(f"  dropped {plural(count, 'pair')} ({reason}), such as")
-            for example in self.dropped.examples(reason)[:PRINTED_EXAMPLES]:
-                say(f"    {example['where']}")
-                say(fitted(f"      source  {printable(example['source'])}"))
-                say(fitted(f"      target  {printable(example['target'])}"))
+        say(f"{name}: {kept}; subwords: {subwords}")
+        self.dropped.say()
