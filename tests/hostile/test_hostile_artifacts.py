@@ -229,9 +229,11 @@ def test_a_run_resumes_after_the_disk_was_full(
     assert "run/" in line and ("File too large" in line or "disk full" in line)
     assert "Traceback" not in limited.stderr and "internal error" not in limited.stderr
     after = {path.name for path in (here / "run").iterdir()}
-    assert after - {LOCK, "checkpoints"} == set(kept) - {LOCK}
+    # What is finished stays: checkpoints, and the index and parts of a corpus.
+    assert after - {LOCK, "checkpoints", "parts"} == set(kept) - {LOCK}
     run(config_in(here))
     assert identities(here) == before
+    assert not (here / "run" / "parts").exists()
 
 
 @pytest.fixture
