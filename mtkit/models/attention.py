@@ -124,16 +124,27 @@ class MultiHeadAttention(nn.Module):
             dropout = self.dropout.p if self.training else 0.0
             context = F.scaled_dot_product_attention(query, key, value, bias, dropout_p=dropout)
             return context, None
+        context, attention = self._attend_in_steps(query, key, value, bias)
+        return context, attention if with_weights else None
+
+    def _attend_in_steps(
+        self,
+        query: Float[Tensor, "*of Q Dh"],
+        key: Float[Tensor, "*of S Dh"],
+        value: Float[Tensor, "*of S Dh"],
+        bias: Tensor | None,
+    ) -> tuple[Float[Tensor, "*of Q Dh"], Float[Tensor, "*of Q S"]]:
+        """Return softmax(Q K^T / sqrt(d_head) + bias) V, and the softmax."""
         # Scale the queries rather than the scores, because they are fewer numbers.
         scaled = query * query.shape[-1] ** -0.5
-        scores = scaled @ key.transpose(-2, -1)  # (B, H, Q, S)
+        scores = scaled @ key.transpose(-2, -1)  # (..., Q, S)
         # The softmax is in float32; float64 stays float64. Adding the float32 bias converts the
         # scores; without a bias they are converted here.
         exact = torch.promote_types(scores.dtype, torch.float32)
         scores = scores.to(exact) if bias is None else scores + bias
         attention = scores.softmax(dim=-1)
-        context = self.dropout(attention.to(value.dtype)) @ value  # (B, H, Q, Dh)
-        return context, attention if with_weights else None
+        context = self.dropout(attention.to(value.dtype)) @ value  # (..., Q, Dh)
+        return context, attention
 
     def _split(self, x: Tensor, sentences: int) -> Heads:
         """Split D into heads; the words of the K hypotheses of a sentence become one dimension."""
@@ -178,33 +189,36 @@ class NeighbourhoodAttention(MultiHeadAttention):
         """
         r = self.radius
         length = query.shape[2]
-        padding = -length % r  # to a whole number of blocks
-        scaled = query * query.shape[-1] ** -0.5
-        padded = F.pad(scaled, (0, 0, 0, padding))  # (B, H, C·r, Dh)
+        missing = -length % r  # positions that the last block lacks
+        padded = F.pad(query, (0, 0, 0, missing))  # (B, H, C·r, Dh)
         blocks = padded.unflatten(2, (-1, r))  # (B, H, C, r, Dh)
+        key = self._windows(keys_values.key, fill=0.0).transpose(-2, -1)  # (B, H, C, 3r, Dh)
+        value = self._windows(keys_values.value, fill=0.0).transpose(-2, -1)  # (B, H, C, 3r, Dh)
+        # Dimension 2 of the bias must be S, too. Positions outside the sequence get weight 0.
+        bias = self._windows(bias.transpose(2, 3), fill=MASKED_BIAS)  # (B or 1, 1, C, 1, 3r)
 
-        # Each block gets the 3r positions around it: r before it, its own, and r after it. `unfold`
-        # appends these windows as the last dimension. They are views, because copies would take
-        # three times the memory.
-        margins = (r, r + padding)
-        key = F.pad(keys_values.key, (0, 0, *margins))  # (B, H, C·r + 2r, Dh)
-        key = key.unfold(2, 3 * r, r)  # (B, H, C, Dh, 3r)
-        value = F.pad(keys_values.value, (0, 0, *margins))
-        value = value.unfold(2, 3 * r, r)  # (B, H, C, Dh, 3r)
-        bias = F.pad(bias, margins, value=MASKED_BIAS)  # (B or 1, 1, 1, C·r + 2r)
-        bias = bias.unfold(3, 3 * r, r)  # (B or 1, 1, 1, C, 3r)
-        bias = bias.transpose(2, 3)  # (B or 1, 1, C, 1, 3r)
-
-        # Positions relative to the start of the block.
-        key_position = torch.arange(3 * r, device=query.device) - r
+        # A window is wider than the neighbourhood of each of its queries, so hide what is too far.
+        # Positions count from the start of the block.
         query_position = torch.arange(r, device=query.device)
+        key_position = torch.arange(3 * r, device=query.device) - r
         offset = key_position - query_position.unsqueeze(1)  # (r, 3r)
         bias = bias.masked_fill(offset.abs() > r, MASKED_BIAS)  # (B or 1, 1, C, r, 3r)
-        scores = blocks @ key + bias  # (B, H, C, r, 3r)
-        attention = scores.softmax(dim=-1)
-        context = self.dropout(attention.to(value.dtype)) @ value.transpose(-2, -1)
-        positions = context.flatten(2, 3)  # (B, H, C·r, Dh)
-        return cast(Tensor, positions[:, :, :length])
+
+        context, _ = self._attend_in_steps(blocks, key, value, bias)  # (B, H, C, r, Dh)
+        joined = context.flatten(2, 3)  # (B, H, C·r, Dh)
+        return joined[:, :, :length]
+
+    def _windows(self, x: Float[Tensor, "B H S X"], *, fill: float) -> Float[Tensor, "B H C X W"]:
+        """Return for each of C blocks the W = 3r positions around it, as the last dimension.
+
+        They are the r positions before the block, its own, and the r after it. Positions outside
+        the sequence get the value `fill`.
+        """
+        r = self.radius
+        missing = -x.shape[2] % r
+        padded = F.pad(x, (0, 0, r, missing + r), value=fill)  # (B, H, r + C·r + r, X)
+        # A view, because windows that overlap would take three times the memory as copies.
+        return padded.unfold(2, size=3 * r, step=r)
 
 
 class GlobalAttention(nn.Module, ABC):

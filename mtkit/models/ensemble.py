@@ -100,7 +100,7 @@ class Ensemble(TranslationModel[EnsembleMemory, EnsembleState]):
         for model, part in zip(models[1:], parts[1:], strict=True):
             log_probs = _log_probs(model, part)
             torch.logaddexp(log_sum, log_probs, out=log_sum)
-        return log_sum.sub_(math.log(len(self.members)))
+        return log_sum.sub_(math.log(len(models)))  # the sum divided by their number
 
 
 def _log_probs(member: EncoderDecoder, hidden: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
