@@ -17,7 +17,7 @@ from torch.nn.functional import embedding_bag
 
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import normalised
-from mtkit.progress import progress
+from mtkit.progress import Progress, progress
 from mtkit.scoring.writing import Writing
 
 BLOCK_SENTENCES, BLOCK_PAIRS = 1024, 4096
@@ -128,24 +128,20 @@ def translate_by_memory(sources: Sequence[str], training: Sequence[Pair]) -> Mem
     trained = _number_terms([pair.source for pair in training], numbers, has_words=has_words)
     weights = _weigh_terms(trained, len(numbers))
 
-    best_rows = np.zeros(len(sources), np.int64)
-    similarity = np.zeros(len(sources), np.float32)
+    best_rows: list[int] = []
+    similarity: list[float] = []
     starts = range(0, len(sources), BLOCK_SENTENCES)
     with progress("searching the training data", len(starts) * len(training), "pairs") as bar:
         for start in starts:
-            chosen = slice(start, min(start + BLOCK_SENTENCES, len(sources)))
-            table = _weight_table(searched, chosen, weights[:searched_terms])
-            for first in range(0, len(training), BLOCK_PAIRS):
-                last = min(first + BLOCK_PAIRS, len(training))
-                best, places = _similarity(trained.block(first, last), weights, table).max(dim=0)
-                is_better = best.numpy() > similarity[chosen]
-                best_rows[chosen][is_better] = first + places.numpy()[is_better]
-                similarity[chosen] = np.maximum(similarity[chosen], best.numpy())
-                bar.advance(last - first)
-    targets = (
-        [training[row].target for row in best_rows.tolist()] if training else [""] * len(sources)
-    )
-    return MemoryTranslations(targets, similarity.tolist())
+            end = min(start + BLOCK_SENTENCES, len(sources))
+            table = _weight_table(searched.block(start, end), weights[:searched_terms])
+            rows, largest = _find_most_similar(trained, weights, table, bar)
+            best_rows += rows.tolist()
+            similarity += largest.tolist()
+    targets = [""] * len(sources)
+    if training:
+        targets = [training[row].target for row in best_rows]
+    return MemoryTranslations(targets, similarity)
 
 
 def _number_terms(texts: Iterable[str], numbers: dict[str, int], *, has_words: bool) -> _Terms:
@@ -167,17 +163,39 @@ def _weigh_terms(trained: _Terms, count: int) -> Tensor:
     return torch.from_numpy(-np.log(counts / counts.sum())).float()
 
 
-def _weight_table(searched: _Terms, chosen: slice, weights: Tensor) -> Tensor:
+def _weight_table(block: tuple[Tensor, Tensor], weights: Tensor) -> Tensor:
     """Return the weight of each term in each sentence; 0 if the sentence lacks it. (V + 1, B).
 
     V counts the terms of all searched sentences; the last row stands for all other terms.
     """
-    ids, starts = searched.block(chosen.start, chosen.stop)
+    ids, starts = block
     lengths = torch.diff(torch.cat([starts, torch.tensor([len(ids)])]))
     columns = torch.repeat_interleave(torch.arange(len(starts)), lengths)
     table = weights.new_zeros(len(weights) + 1, len(starts))
     table[ids, columns] = weights[ids]
     return table
+
+
+def _find_most_similar(
+    trained: _Terms, weights: Tensor, table: Tensor, bar: Progress
+) -> tuple[Tensor, Tensor]:
+    """Return the row and the similarity of the source that is most like each sentence, (B,) each.
+
+    The row is 0 if no source has a term of the sentence.
+    """
+    sources = len(trained.starts)
+    sentences = table.shape[1]
+    rows = torch.zeros(sentences, dtype=torch.int64)
+    largest = torch.zeros(sentences)
+    for start in range(0, sources, BLOCK_PAIRS):
+        end = min(start + BLOCK_PAIRS, sources)
+        similarity = _similarity(trained.block(start, end), weights, table)  # (k, B)
+        largest_of_block, places = similarity.max(dim=0)
+        is_better = largest_of_block > largest
+        rows = torch.where(is_better, start + places, rows)
+        largest = torch.maximum(largest, largest_of_block)
+        bar.advance(end - start)
+    return rows, largest
 
 
 def _similarity(block: tuple[Tensor, Tensor], weights: Tensor, table: Tensor) -> Tensor:

@@ -270,20 +270,24 @@ def _solve(features: _Numbers, chrf: _Numbers) -> _Numbers:
     `features`: (N, F). `chrf`: (N,), from 0 to 1: the targets of the cross-entropy. The squares of
     all coefficients are penalised by RIDGE.
     """
-    # Standardised, so that the penalty is the same for all features. Negative, because a feature
-    # lowers the logit.
+    # Standardise the features, so that the penalty is the same for all of them.
     mean = features.mean(axis=0)
     scale = features.std(axis=0) + MIN_SCALE
-    inputs = np.column_stack([np.ones(len(chrf)), -(features - mean) / scale])  # (N, 1 + F)
+    negated = -(features - mean) / scale  # a feature lowers the logit, so its weight is positive
+    ones = np.ones(len(chrf))  # for the intercept
+    inputs = np.column_stack([ones, negated])  # (N, 1 + F)
     coefficients = np.zeros(inputs.shape[1])
     ridge = RIDGE * np.eye(len(coefficients))
     for _ in range(NEWTON_STEPS):
         predicted = _sigmoid(inputs @ coefficients)
-        gradient = inputs.T @ (predicted - chrf) + ridge @ coefficients
+        error = predicted - chrf
+        gradient = inputs.T @ error + ridge @ coefficients
         variance = predicted * (1 - predicted)
         hessian = (inputs.T * variance) @ inputs + ridge
-        coefficients = coefficients - np.linalg.solve(hessian, gradient)
-    # The same curve for features that are not standardised.
+        newton_step = np.linalg.solve(hessian, gradient)
+        coefficients = coefficients - newton_step
+    # The same logits from features that are not standardised:
+    # b - w (x - mean) / scale = (b + w mean / scale) - (w / scale) x.
     weights = coefficients[1:] / scale
     intercept = coefficients[0] + weights @ mean
     return np.concatenate([[intercept], weights])

@@ -32,6 +32,30 @@ from mtkit.terms import SourceIds
 
 
 @dataclass(frozen=True)
+class _Candidates:
+    """Each live hypothesis with each of M next symbols; candidate c extends hypothesis c // M."""
+
+    live: Live
+    symbols: Int[Tensor, "B C"]
+    """The next symbol."""
+    scores: Float[Tensor, "B C"]
+    """log P."""
+    met: Int[Tensor, "B C"]
+    """How many term symbols a candidate has."""
+
+    def hypotheses(self, index: Int[Tensor, "B I"]) -> Int[Tensor, "B I"]:
+        """Return which of the R hypotheses the selected candidates extend."""
+        extensions = self.symbols.shape[1] // self.live.scores.shape[1]  # M
+        return index // extensions
+
+    def tokens(self, index: Int[Tensor, "B I"]) -> Int[Tensor, "B I T"]:
+        """Return all symbols of the selected candidates, with BOS."""
+        before = take(self.live.tokens, self.hypotheses(index))
+        last = self.symbols.gather(1, index).unsqueeze(2)
+        return torch.cat([before, last], dim=2)
+
+
+@dataclass(frozen=True)
 class LexicalBeam(Stepper):
     """Beam search for hypotheses that contain terms; it keeps the `width` best, best first.
 
@@ -53,46 +77,69 @@ class LexicalBeam(Stepper):
     def grow(
         self, live: Live, pool: Hypotheses, log_probs: Float[Tensor, "N V"], *, is_last: bool
     ) -> tuple[Live, Hypotheses]:
-        sentences, rows = live.scores.shape
         terms = self.terms[live.sentences]  # (B, P, L)
+        candidates = self._extend(live, terms, log_probs)
+        pool = self._admit_complete(pool, candidates, terms, is_last=is_last)
+        return self._fill_banks(candidates), pool
+
+    def _extend(
+        self, live: Live, terms: Int[Tensor, "B P L"], log_probs: Float[Tensor, "N V"]
+    ) -> _Candidates:
+        """Return all candidates: each hypothesis with each symbol that may extend it."""
+        sentences, rows = live.scores.shape
         terms_of_rows = terms.repeat_interleave(rows, dim=0)  # (N, P, L)
         symbols = self._extensions(log_probs, terms_of_rows)  # (N, M)
         met = count_met(live.written, symbols, terms_of_rows, self.word_parts)  # (N, M)
         gained = log_probs.gather(1, symbols).view(sentences, rows, -1)
-        scores = (live.scores.unsqueeze(2) + gained).flatten(1)  # (B, C)
-        symbols = symbols.view(sentences, -1)  # (B, C)
-        met = met.view(sentences, -1)  # (B, C)
-        extensions = symbols.shape[1] // rows  # M
+        scores = live.scores.unsqueeze(2) + gained  # (B, R, M)
+        return _Candidates(
+            live,
+            symbols=symbols.view(sentences, -1),
+            scores=scores.flatten(1),
+            met=met.view(sentences, -1),
+        )
 
-        def extend(index: Int[Tensor, "B I"]) -> Int[Tensor, "B I T"]:
-            """Return the symbols of the candidates with these numbers, with BOS."""
-            before = take(live.tokens, index // extensions)
-            return torch.cat([before, symbols.gather(1, index).unsqueeze(2)], dim=2)
-
+    def _admit_complete(
+        self,
+        pool: Hypotheses,
+        candidates: _Candidates,
+        terms: Int[Tensor, "B P L"],
+        *,
+        is_last: bool,
+    ) -> Hypotheses:
+        """Return the pool after the best candidates with all terms may have entered it."""
         needed = (terms != PAD).sum(dim=(1, 2))  # (B,)
-        has_all = met == needed.unsqueeze(1)
-        count = min(self.width, scores.shape[1])
-        complete, index = scores.masked_fill(~has_all, NEG_INF).topk(count)
-        pool = admit(
+        is_incomplete = candidates.met != needed.unsqueeze(1)  # (B, C)
+        complete = candidates.scores.masked_fill(is_incomplete, NEG_INF)
+        best, index = complete.topk(min(self.width, complete.shape[1]))
+        return admit(
             pool,
-            extend(index)[:, :, 1:],  # without BOS
-            complete,
+            candidates.tokens(index)[:, :, 1:],  # without BOS
+            best,
             self.length_penalty,
             is_last=is_last,
         )
-        # The best unfinished candidates of each bank.
-        banks = torch.arange(self._banks, device=scores.device).view(1, -1, 1)  # (1, G, 1)
-        is_outside = (met.unsqueeze(1) != banks) | (symbols == EOS).unsqueeze(1)  # (B, G, C)
-        best, index = scores.unsqueeze(1).masked_fill(is_outside, NEG_INF).topk(count)
+
+    def _fill_banks(self, candidates: _Candidates) -> Live:
+        """Return the best unfinished candidates of each bank."""
+        live = candidates.live
+        device = candidates.scores.device
+        sentences, rows = live.scores.shape
+        banks = torch.arange(self._banks, device=device).view(1, -1, 1)  # (1, G, 1)
+        is_in_other_bank = candidates.met.unsqueeze(1) != banks  # (B, G, C)
+        is_finished = (candidates.symbols == EOS).unsqueeze(1)  # (B, 1, C)
+        is_outside = is_in_other_bank | is_finished
+        by_bank = candidates.scores.unsqueeze(1).masked_fill(is_outside, NEG_INF)  # (B, G, C)
+        best, index = by_bank.topk(min(self.width, by_bank.shape[2]))  # (B, G, K)
         index = index.flatten(1)  # (B, G·K)
-        first_rows = torch.arange(0, sentences * rows, rows, device=scores.device)
-        grown = Live(
+        # Sentence b has the decoder's rows from b·R on.
+        first_rows = torch.arange(0, sentences * rows, rows, device=device)
+        return Live(
             live.sentences,
-            tokens=extend(index),
+            tokens=candidates.tokens(index),
             scores=best.flatten(1),
-            parents=first_rows.unsqueeze(1) + index // extensions,
+            parents=first_rows.unsqueeze(1) + candidates.hypotheses(index),
         )
-        return grown, pool
 
     @property
     def _banks(self) -> int:

@@ -73,7 +73,12 @@ class Sampler(Stepper):
         self, log_probs: Float[Tensor, "N V"], noise: Float[Tensor, "B K"]
     ) -> Int[Tensor, "N 1"]:
         """Draw a symbol per sample: the first whose cumulative probability exceeds its number."""
-        logits = _truncate(log_probs / self.sampling.temperature, self.sampling)
+        logits = log_probs / self.sampling.temperature
+        if self.sampling.top_k is not None:
+            logits = _keep_top_k(logits, self.sampling.top_k)
+        if self.sampling.top_p is not None and self.sampling.top_p < 1:
+            # At 1, all symbols are kept, but rounding would cut some.
+            logits = _keep_top_p(logits, self.sampling.top_p)
         cumulative = logits.softmax(-1).cumsum(dim=-1)
         # The sum is rounded, so it is only about 1. Scaled by it, no number is beyond the last one.
         total = cumulative[:, -1:]  # (N, 1)
@@ -101,23 +106,24 @@ def uniform_noise(
     return torch.from_numpy(np.array(rows)).view(len(keys), count, length)
 
 
-def _truncate(logits: Float[Tensor, "N V"], sampling: SamplingSettings) -> Float[Tensor, "N V"]:
-    """Set all logits to -inf except the best: `top_k` of them, then those that sum to `top_p`.
+def _keep_top_k(logits: Float[Tensor, "N V"], top_k: int) -> Float[Tensor, "N V"]:
+    """Set all logits to -inf except the `top_k` largest, and those that equal the last of these."""
+    best = logits.topk(min(top_k, logits.shape[1])).values  # descending
+    smallest_kept = best[:, -1:]
+    return logits.masked_fill(logits < smallest_kept, NEG_INF)
 
-    Of the first, keep the fewest whose probabilities sum to at least `top_p`. Logits that equal the
-    last one that is kept are kept, too.
+
+def _keep_top_p(logits: Float[Tensor, "N V"], top_p: float) -> Float[Tensor, "N V"]:
+    """Set all logits to -inf except the fewest whose probabilities sum to at least `top_p`.
+
+    Logits that equal the last one that is kept are kept, too.
     """
-    if sampling.top_k is not None:
-        best = logits.topk(min(sampling.top_k, logits.shape[1])).values  # descending
-        logits = logits.masked_fill(logits < best[:, -1:], NEG_INF)
-    if sampling.top_p is not None and sampling.top_p < 1:  # at 1, rounding would cut symbols
-        ranked = logits.sort(dim=-1, descending=True).values
-        # A symbol is cut if the better symbols together reach `top_p`. The sums, moved by one
-        # place, are those of the better symbols.
-        mass = ranked.softmax(dim=-1).cumsum(dim=-1)
-        mass_of_better = mass.roll(1, dims=-1)
-        mass_of_better[:, 0] = 0.0
-        is_cut = mass_of_better >= sampling.top_p
-        smallest_kept = ranked.masked_fill(is_cut, math.inf).amin(dim=-1, keepdim=True)
-        logits = logits.masked_fill(logits < smallest_kept, NEG_INF)
-    return logits
+    ranked = logits.sort(dim=-1, descending=True).values
+    # A symbol is cut if the better symbols together reach `top_p`. The sums, moved by one place,
+    # are those of the better symbols.
+    mass = ranked.softmax(dim=-1).cumsum(dim=-1)
+    mass_of_better = mass.roll(1, dims=-1)
+    mass_of_better[:, 0] = 0.0
+    is_cut = mass_of_better >= top_p
+    smallest_kept = ranked.masked_fill(is_cut, math.inf).amin(dim=-1, keepdim=True)
+    return logits.masked_fill(logits < smallest_kept, NEG_INF)

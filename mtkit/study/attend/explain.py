@@ -95,14 +95,19 @@ def measure_faithfulness(
     - Kendall's τ between the first ranking of source words and each of the C = M - 1 others. It
       leaves out output words for which all values of a ranking are tied; NaN if none is left.
     """
+    no_word: set[int] = set()
     single_words = [{word} for word in range(len(reading.source))]
-    log_p, *without_word = log_probs(model, reading, [set(), *single_words])  # (J,) each
-    importance = (log_p - torch.stack(without_word)).T  # (J, I)
+    computed = log_probs(model, reading, removed=[no_word, *single_words])  # (1 + I, J)
+    log_p = computed[0]  # (J,)
+    log_p_without_word = computed[1:]  # (I, J)
+    importance = (log_p - log_p_without_word).T  # (J, I)
     attention = word_attention(model, reading).to(importance)
     random = torch.rand(importance.shape, generator=generator).to(importance)
-    scores = torch.stack([importance, attention, random])  # (M, J, I)
+
+    scores = torch.stack([importance, attention, random])  # (M, J, I), in the order of RANKINGS
     falls = log_p - _log_probs_without_best(model, reading, scores)  # (M, K, J)
-    taus = kendall(scores[1:], scores[:1].expand_as(scores[1:]))  # (C, J)
+    other_scores = scores[1:]  # (C, J, I)
+    taus = kendall(other_scores, importance.expand_as(other_scores))  # (C, J)
     return falls.mean(dim=-1), taus.nanmean(dim=-1)
 
 
