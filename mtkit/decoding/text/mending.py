@@ -7,7 +7,6 @@ where the others belong: their order in the source, and the signs that touch the
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -123,7 +122,9 @@ def _drop(answer: Answer, places: Sequence[int]) -> Answer:
         start, end = place, place + 1
         if _is_enclosed(text, place):
             start, end = place - 1, place + 2
-        if start and text[start - 1] == " " and text[end : end + 1] in ("", " ", *_NEVER_APART):
+        has_space_before = start > 0 and text[start - 1] == " "
+        following = text[end : end + 1]  # empty at the end of the text
+        if has_space_before and following in ("", " ", *_NEVER_APART):
             start -= 1
         characters[start:end] = [""] * (end - start)
     first = next((number for number, character in enumerate(characters) if character), None)
@@ -148,25 +149,33 @@ def _find_best(places: Sequence[int], text: str, placeholder: str, source: str) 
 
 def _is_enclosed(text: str, place: int) -> bool:
     """Return whether a character has a bracket or a quote on both sides."""
-    before = text[place - 1] if place else ""
-    return before in _OPENING and text[place + 1 : place + 2] in _CLOSING
+    before, after = _neighbours(text, place)
+    return before in _OPENING and after in _CLOSING
+
+
+def _neighbours(text: str, place: int) -> tuple[str, str]:
+    """Return the characters on both sides of a character; at an end of the text, a space."""
+    before = text[place - 1] if place else " "
+    after = text[place + 1 : place + 2] or " "
+    return before, after
 
 
 def _insert(answer: Answer, placeholder: str, source: str, expected: Sequence[str]) -> Answer:
     """Insert a placeholder that the answer lacks."""
     text = answer.text
     place = source.index(placeholder)
-    before = source[place - 1] if place else " "
-    after = source[place + 1 : place + 2] or " "
-    # Empty brackets or quotes show where it was.
-    if before in _OPENING and after in _CLOSING:
+    if _is_enclosed(source, place):
+        # Empty brackets or quotes show where it was.
+        before, after = _neighbours(source, place)
         empty = re.search(rf"{re.escape(before)} ?{re.escape(after)}", text)
         if empty:
             return _replace(answer, empty.start() + 1, empty.end() - 1, placeholder)
     start = _place_for(text, place, source, expected)
     new = placeholder
-    if start and not is_space(text[start - 1]) and not _is_close(text[start - 1], _OPENING):
-        new = f" {new}"
+    if start > 0:
+        preceding = text[start - 1]
+        if not is_space(preceding) and not _is_close(preceding, _OPENING):
+            new = f" {new}"
     if start < len(text) and _is_word(text[start]):
         new = f"{new} "
     return _replace(answer, start, start, new)
@@ -174,35 +183,43 @@ def _insert(answer: Answer, placeholder: str, source: str, expected: Sequence[st
 
 def _place_for(text: str, place: int, source: str, expected: Sequence[str]) -> int:
     """Return where a placeholder of the source, at `place` there, belongs in the translation."""
-    if not any(map(is_word_character, source[:place])) and not _PLACEHOLDER.search(source[:place]):
-        words = re.search(r"\w", text)
-        start = words.start() if words else len(text)
+    before = source[:place]
+    has_word_before = any(map(is_word_character, before)) or bool(_PLACEHOLDER.search(before))
+    if not has_word_before:
+        # At the start, but behind signs if the source has as many before the placeholder.
+        first_word = re.search(r"\w", text)
+        start = first_word.start() if first_word else len(text)
         return start if start <= place else 0
-    if not source[place + 1 :].strip(_END_SIGNS):
+    is_last = not source[place + 1 :].strip(_END_SIGNS)
+    if is_last:
         return len(text.rstrip(_END_SIGNS))
-    # Between the nearest placeholders on both sides, in proportion.
-    source_start, start = -1, -1
-    source_end, end_place = len(source), len(text)
-    for other in expected:
-        target_place = text.find(other)
+    return _place_between(text, place, source, expected)
+
+
+def _place_between(text: str, place: int, source: str, expected: Sequence[str]) -> int:
+    """Return the end of a word between the nearest placeholders on both sides, in proportion."""
+    source_left, left = -1, -1
+    source_right, right = len(source), len(text)
+    for other in expected:  # from left to right in the source
         source_place = source.index(other)
+        target_place = text.find(other)
         if target_place < 0:
             continue
         if source_place < place:
-            source_start, start = source_place, target_place
+            source_left, left = source_place, target_place
         elif source_place > place:
-            source_end, end_place = source_place, target_place
+            source_right, right = source_place, target_place
             break
-    if end_place < start:  # the translation has them in another order
-        end_place = len(text)
-    share = (place - source_start) / (source_end - source_start)
-    wanted = round(start + share * (end_place - start))
-    ends = [match.start() for match in re.finditer(r"(?<=\S)(?=\s|\Z)", text)]
+    if right < left:  # the translation has them in another order
+        right = len(text)
+    share = (place - source_left) / (source_right - source_left)
+    wanted = round(left + share * (right - left))
     if UNSPACED.search(text):
         ends = list(range(len(text) + 1))
-    inside = [end for end in ends if start < end <= end_place] or [start + 1]
-    number = bisect_left(inside, wanted)
-    return min(inside[max(0, number - 1) : number + 1], key=lambda end: abs(end - wanted))
+    else:
+        ends = [match.start() for match in re.finditer(r"(?<=\S)(?=\s|\Z)", text)]
+    ends_between = [end for end in ends if left < end <= right]
+    return min(ends_between, key=lambda end: abs(end - wanted), default=left + 1)
 
 
 def _order_tags(answer: Answer, tags: Sequence[TagPair]) -> Answer:
@@ -230,9 +247,7 @@ def _order_tags(answer: Answer, tags: Sequence[TagPair]) -> Answer:
 
 def _fit_spaces(answer: Answer, placeholder: str, source: str, tags: Sequence[TagPair]) -> Answer:
     """Return the answer with spaces beside a placeholder as they are in the source."""
-    source_place = source.index(placeholder)
-    before = source[source_place - 1] if source_place else " "
-    after = source[source_place + 1 : source_place + 2] or " "
+    before, after = _neighbours(source, source.index(placeholder))
     place = answer.text.index(placeholder)
     is_opening = any(placeholder == pair.opening for pair in tags)
     is_closing = any(placeholder == pair.closing for pair in tags)

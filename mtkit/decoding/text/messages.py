@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 MAX_MESSAGE_DEPTH = 10
 """Largest number of messages within each other; nobody can read five."""
@@ -62,13 +63,18 @@ class Message:
 class _Frame:
     """An open brace: of a message, of one of its texts, or of an argument."""
 
-    is_message: bool
+    opens: Literal["message", "text", "argument"]
     kind: str = ""
     """The type of a message, such as plural."""
     start: int = 0
     """Where a text begins."""
     texts: list[MessageText] = field(default_factory=list)
     """The texts of a message that have ended."""
+
+    @property
+    def syntax_of_texts(self) -> Syntax:
+        """The syntax of the texts of a message."""
+        return Syntax.MESSAGE if self.kind == "select" else Syntax.NUMBERED
 
 
 def find_messages(text: str, *, has_quotes: bool = False) -> list[Message]:
@@ -93,18 +99,20 @@ def find_messages(text: str, *, has_quotes: bool = False) -> list[Message]:
 
 def _parse(text: str, begin: re.Match[str]) -> tuple[Message | None, int]:
     """Return the message that begins there, or None after an error, and where reading ended."""
-    outermost = _Frame(is_message=True, kind=begin[1])
+    outermost = _Frame("message", kind=begin[1])
     frames = [outermost]
     position = begin.end()
     while frames:
         frame = frames[-1]
-        if frame.is_message:
-            if inner := _BEGIN_OF_TEXT.match(text, position):
-                frames.append(_Frame(is_message=False, start=inner.end()))
-                position = inner.end()
-            elif frame.texts and (end := _END.match(text, position)):
-                frames.pop()
+        if frame.opens == "message":
+            begin_of_text = _BEGIN_OF_TEXT.match(text, position)
+            end = _END.match(text, position)
+            if begin_of_text is not None:
+                position = begin_of_text.end()
+                frames.append(_Frame("text", start=position))
+            elif end is not None and frame.texts:
                 position = end.end()
+                frames.pop()
             else:
                 return None, position
             continue
@@ -114,18 +122,20 @@ def _parse(text: str, begin: re.Match[str]) -> tuple[Message | None, int]:
         position = sign.end()
         if sign[0] == "}":
             frames.pop()
-            above = frames[-1]
-            if above.is_message:
-                syntax = Syntax.MESSAGE if above.kind == "select" else Syntax.NUMBERED
-                above.texts.append(MessageText(frame.start, sign.start(), syntax))
+            if frame.opens == "text":
+                message = frames[-1]
+                message.texts.append(
+                    MessageText(frame.start, sign.start(), message.syntax_of_texts)
+                )
         elif sign[0] == "{":
-            is_text = frames[-2].is_message
+            is_text = frame.opens == "text"
+            is_argument_of_text = frames[-2].opens == "text"
             nested = _BEGIN.match(text, sign.start())
             if nested is not None and is_text and len(frames) < 2 * MAX_MESSAGE_DEPTH:
-                frames.append(_Frame(is_message=True, kind=nested[1]))
                 position = nested.end()
-            elif nested is None and (is_text or frames[-3].is_message):  # {name} or {{name}}
-                frames.append(_Frame(is_message=False))
+                frames.append(_Frame("message", kind=nested[1]))
+            elif nested is None and (is_text or is_argument_of_text):  # {name} or {{name}}
+                frames.append(_Frame("argument"))
             else:
                 return None, position
     return Message(begin.start(), position, outermost.texts), position
