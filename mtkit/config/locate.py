@@ -48,14 +48,17 @@ def describe_errors(error: ValidationError, data: dict[str, Any], locations: Loc
     """Return the first error in one line, with the number of further errors."""
     messages: dict[Key, str] = {}
     details = error.errors(include_url=False)
-    # A misspelt setting is often missing under its right name, too; the misspelling explains both.
-    for detail in sorted(details, key=lambda detail: detail["type"] != "extra_forbidden"):
+    # A misspelt setting is often missing under its right name, too; the misspelling explains both,
+    # so it comes first.
+    details.sort(key=lambda detail: detail["type"] != "extra_forbidden")
+    for detail in details:
         key = _key(detail, data)
         messages.setdefault(key, _message(detail, key, data))
     # A section with an error inside has errors of its own, for each other kind that it might be.
     sections: set[Key] = set()
     for key in messages:
-        sections.update(key[:length] for length in range(len(key)))
+        for length in range(len(key)):
+            sections.add(key[:length])
     first, *others = [key for key in messages if key not in sections]
     setting = f"{dotted(first)}: " if first else ""
     more = f" (and {plural(len(others), 'more error')})" if others else ""

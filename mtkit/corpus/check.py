@@ -160,32 +160,28 @@ def check_corpus(
     if not survey.count and survey.length_differences:
         raise UserError("; ".join(survey.length_differences))
 
-    names = [name_of(corpus) for corpus in survey.corpora]
-
-    def merge(findings: Sequence[Finding]) -> Finding:
-        return merge_findings(findings, names)
-
-    def apply(rule: Rule) -> list[Finding]:
-        return [_apply(rule, each) for each in statistics]
-
-    applicable = _applicable_rules(languages, has_held_out=bool(held_out))
-    rules: dict[str, list[Finding]] = {}
-    with progress("checking", len(applicable) + 2, "rules") as bar:
-        invalid_text = merge(apply(INVALID_TEXT))
-        bar.advance()
-        already_split = merge(apply(ALREADY_SPLIT))
-        bar.advance()
-        for rule in applicable:
-            if rule.name == "overlap":
-                rules[rule.name] = [_finding_of(rule, survey.overlap, checked=survey.distinct)]
-            else:
-                rules[rule.name] = apply(rule)
+    drop_rules = _applicable_rules(languages, has_held_out=bool(held_out))
+    rules = [INVALID_TEXT, ALREADY_SPLIT, *drop_rules]
+    findings: dict[str, list[Finding]] = {}
+    """For each rule, the findings in each corpus."""
+    with progress("checking", len(rules), "rules") as bar:
+        for rule in rules:
+            findings[rule.name] = _check_rule(rule, survey, statistics)
             bar.advance()
 
+    names = [name_of(corpus) for corpus in survey.corpora]
+
+    def merge(findings_by_corpus: Sequence[Finding]) -> Finding:
+        return merge_findings(findings_by_corpus, names)
+
     merged_rules: dict[str, Finding] = {}
-    for name, findings in rules.items():
-        setting = f"batching.drop: [{name}]" if is_training else None
-        merged_rules[name] = replace(merge(findings), setting=setting)
+    for rule in drop_rules:
+        setting = f"batching.drop: [{rule.name}]" if is_training else None
+        merged_rules[rule.name] = replace(merge(findings[rule.name]), setting=setting)
+    language_findings: list[Finding] = []
+    for each, corpus in zip(statistics, survey.corpora, strict=True):
+        is_tagged = corpus.target_tag is not None
+        language_findings.append(check_languages(each, languages, is_tagged=is_tagged))
     return CorpusReport(
         pairs=survey.count,
         distinct_pairs=survey.distinct,
@@ -194,19 +190,14 @@ def check_corpus(
         unequal_files=check_files("; ".join(survey.length_differences)),
         misalignment=merge(_check_misalignment(survey)),
         size=check_size(survey.distinct, MIN_PAIRS if is_training else MIN_HELD_OUT_PAIRS),
-        languages=merge(
-            [
-                check_languages(each, languages, is_tagged=corpus.target_tag is not None)
-                for each, corpus in zip(statistics, survey.corpora, strict=True)
-            ]
-        ),
+        languages=merge(language_findings),
         blank=survey.blank_finding(),
         repeated=survey.repeated_finding(is_training=is_training),
-        invalid_text=invalid_text,
+        invalid_text=merge(findings[INVALID_TEXT.name]),
         lost_letters=merge([check_lost_letters(each) for each in statistics]),
-        already_split=already_split,
+        already_split=merge(findings[ALREADY_SPLIT.name]),
         rules=merged_rules,
-        drop=_recommended(rules, languages) if is_training else [],
+        drop=_recommended(findings, languages) if is_training else [],
     )
 
 
@@ -327,6 +318,15 @@ def _applicable_rules(languages: Languages, *, has_held_out: bool) -> list[Rule]
     if not has_held_out:
         skipped.add("overlap")
     return [rule for rule in RULES if rule.name not in skipped]
+
+
+def _check_rule(
+    rule: Rule, survey: _Survey, statistics: Sequence[CorpusStatistics]
+) -> list[Finding]:
+    """Return the finding in each corpus; `overlap` has a single one, because all pairs count."""
+    if rule.name == "overlap":
+        return [_finding_of(rule, survey.overlap, checked=survey.distinct)]
+    return [_apply(rule, each) for each in statistics]
 
 
 def _apply(rule: Rule, statistics: CorpusStatistics) -> Finding:

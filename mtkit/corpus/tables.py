@@ -284,22 +284,29 @@ def find_layout(path: str, columns: Sequence[str | int], rows: SampleRows) -> Te
                 f"{path}: column {column} holds no text (numbers, identifiers, labels or blanks); "
                 f"choose others, such as --columns {others}"
             )
-    is_header = has_header(rows, numbers)
-    if is_header:
+    layout = TextColumns(numbers, has_header(rows, numbers))
+    _tell_layout(path, layout, first)
+    return layout
+
+
+def _tell_layout(path: str, layout: TextColumns, first: Sequence[str]) -> None:
+    """Say whether the first row is a header; `first`: its cells."""
+    if layout.has_header:
         tell_once(say, f"{path}: the first row is a header, not a pair: {', '.join(first)}")
-    elif max(numbers) < len(first):
-        texts_of_row = " and ".join(f"'{_start_of(first[column])}'" for column in numbers)
-        if len(numbers) > 1:
-            what = "a pair"
-            advice = (
-                "if these are names of columns, give them with --columns, or as source_column and "
-                "target_column"
-            )
-        else:
-            what = "text"
-            advice = "if this is the name of the column, give it with --columns"
-        tell_once(say, f"{path}: the first row is read as {what}, {texts_of_row}; {advice}")
-    return TextColumns(numbers, is_header)
+        return
+    if max(layout.columns) >= len(first):  # an error, which the reader of the rows reports
+        return
+    texts = " and ".join(f"'{_start_of(first[column])}'" for column in layout.columns)
+    if len(layout.columns) > 1:
+        what = "a pair"
+        advice = (
+            "if these are names of columns, give them with --columns, or as source_column and "
+            "target_column"
+        )
+    else:
+        what = "text"
+        advice = "if this is the name of the column, give it with --columns"
+    tell_once(say, f"{path}: the first row is read as {what}, {texts}; {advice}")
 
 
 def _number_of(column: str | int, path: str, names: list[str]) -> int:

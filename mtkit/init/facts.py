@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -82,17 +82,10 @@ def describe_corpus(
     statistics = report.statistics[0]  # `init` reads one corpus
     drawn = statistics.sample
     scale = report.distinct_pairs / max(1, len(drawn))
-    divided = list(partition.divide(drawn))
-    counts = Counter(part for part, _ in divided)
-    sample: list[Pair] = []
-    broken_rules: Counter[str] = Counter()
-    for part, pair in divided:
-        if part == "train":
-            rule = partition.broken_rule(pair)
-            if rule is None:
-                sample.append(pair)
-            else:
-                broken_rules[rule] += 1
+    by_part: dict[str, list[Pair]] = defaultdict(list)
+    for part, pair in partition.divide(drawn):
+        by_part[part].append(pair)
+    sample, broken_rules = _drop_faulty(by_part["train"], partition)
     sources = [pair.source for pair in sample]
     targets = [pair.target for pair in sample]
 
@@ -100,9 +93,9 @@ def describe_corpus(
     vocabulary_texts = [sources + targets] if is_joint else [sources, targets]
     truecase = is_cased(sources)
     abbreviations = learn_abbreviations(sources)
-    examined = [pair for part, pair in divided if part != "train"]
+    examined = by_part["valid"] + by_part["test"]
     if len(examined) < MIN_TRIED:
-        examined = [pair for _, pair in divided]
+        examined += by_part["train"]
 
     frequent_words = None
     if statistics.source.is_spaced and statistics.target.is_spaced:
@@ -110,8 +103,8 @@ def describe_corpus(
 
     facts = CorpusFacts(
         pairs=round(scale * len(sample)),
-        valid=existing.get("valid", round(scale * counts["valid"])),
-        test=existing.get("test", round(scale * counts["test"])),
+        valid=existing.get("valid", round(scale * len(by_part["valid"]))),
+        test=existing.get("test", round(scale * len(by_part["test"]))),
         is_joint=is_joint,
         characters=max(count_frequent(lines) for lines in vocabulary_texts),
         frequent_words=frequent_words,
@@ -123,6 +116,19 @@ def describe_corpus(
         dotless_i=dotless_side(*languages) if truecase else None,
     )
     return facts, sample
+
+
+def _drop_faulty(pairs: Iterable[Pair], partition: Partition) -> tuple[list[Pair], Counter[str]]:
+    """Return the pairs that training will keep, and how many each rule drops."""
+    kept: list[Pair] = []
+    broken_rules: Counter[str] = Counter()
+    for pair in pairs:
+        rule = partition.broken_rule(pair)
+        if rule is None:
+            kept.append(pair)
+        else:
+            broken_rules[rule] += 1
+    return kept, broken_rules
 
 
 def is_cased(sources: Sequence[str]) -> bool:

@@ -193,8 +193,10 @@ def describe_swap(corpus: Corpus) -> str:
 @torch.inference_mode()
 def measure_fit(model: EncoderDecoder, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> Fit:
     """Return the loss of a model on pairs, and what it is compared with."""
-    sources = [ids[:FIT_SUBWORDS] for ids in tokenizer.encode_source([p.source for p in pairs])]
-    targets = [ids[:FIT_SUBWORDS] for ids in tokenizer.encode_target([p.target for p in pairs])]
+    whole_sources = tokenizer.encode_source([pair.source for pair in pairs])
+    whole_targets = tokenizer.encode_target([pair.target for pair in pairs])
+    sources = [ids[:FIT_SUBWORDS] for ids in whole_sources]
+    targets = [ids[:FIT_SUBWORDS] for ids in whole_targets]
     for pair, ids in zip(pairs, sources, strict=True):
         if pair.target_tag is not None:
             ids.insert(0, tokenizer.tags[pair.target_tag])

@@ -56,8 +56,6 @@ from mtkit.tokenizer.train_spm import check_target_tags
 
 MIN_PART_PAIRS = {"train": 50, "valid": 5, "test": 5}
 """Fewest distinct pairs of each part."""
-_TRAINED_ON = "= trained on"
-"""The last row of the table of pairs."""
 
 
 @dataclass(frozen=True)
@@ -130,14 +128,8 @@ def init(options: InitOptions) -> None:
     """
     _check_paths(options)
     load = describe_load()  # before `init` itself adds to it
-    given = None
-    if options.given is not None:
-        given = open_given_model(options.given, options.keep)
-        with blame_setting(("--run",)):
-            check_other_run(given.place, options.run_folder)
-        with blame_setting(("--tags",)):
-            tags = [corpus.target_tag for corpus in options.corpora if corpus.target_tag]
-            check_target_tags(given.opened.tokenizer, tags)
+    given = _open_given(options)
+
     reports: list[CorpusReport] = []
     for corpus in options.corpora:
         report = check_corpus(corpus, _declared_languages(options, corpus))
@@ -148,10 +140,12 @@ def init(options: InitOptions) -> None:
     surveyed = survey(options.corpora, reports, held_out, counts)
     for each in surveyed:
         _check_counts(options, each)
+
     facts, sample = join_facts(surveyed)
     if load is not None:
         say(f"init: the machine is busy ({load}): the forecast assumes that it stays so")
     facts, proposal = _propose(options, given, facts, sample)
+
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
         _keep_old(options.output) as old_config,
@@ -168,7 +162,9 @@ def init(options: InitOptions) -> None:
             "data": _data_settings(options, written, counts, proposal),
             **proposal.settings(facts),
         }
-        config.write(render(printable(options.command), options.run_folder, sections).encode())
+        text = render(printable(options.command), options.run_folder, sections)
+        config.write(text.encode())
+
     if old_config is not None:
         say(f"init: the old config is now {old_config}")
     for message in tag_words.messages():
@@ -180,9 +176,20 @@ def init(options: InitOptions) -> None:
     for line in chain(overlap, _summary(options, written, facts, proposal)):
         data_lines(wrap(line))
     data_lines(["", *_tabulate_pairs(options, written)])
-    is_default = options.output == Path("mtkit.yaml")
-    config_option = [] if is_default else ["-c", str(options.output)]
-    data_lines(["", *wrap(f"next: {shlex.join(['mtkit', 'run', *config_option])}")])
+    data_lines(["", *wrap(f"next: {_next_command(options)}")])
+
+
+def _open_given(options: InitOptions) -> GivenModel | None:
+    """Open the model to adapt, if there is one; check that it suits the run and the target tags."""
+    if options.given is None:
+        return None
+    given = open_given_model(options.given, options.keep)
+    with blame_setting(("--run",)):
+        check_other_run(given.place, options.run_folder)
+    with blame_setting(("--tags",)):
+        tags = [corpus.target_tag for corpus in options.corpora if corpus.target_tag]
+        check_target_tags(given.opened.tokenizer, tags)
+    return given
 
 
 def _propose(
@@ -477,33 +484,42 @@ def _describe_languages(options: InitOptions, surveyed: SurveyedCorpus) -> str:
     return f"languages: {tags} ({names}){how}"
 
 
+def _next_command(options: InitOptions) -> str:
+    """Return the command that runs the config."""
+    command = ["mtkit", "run"]
+    if options.output != Path("mtkit.yaml"):  # the default of `mtkit run`
+        command += ["-c", str(options.output)]
+    return shlex.join(command)
+
+
 def _tabulate_pairs(options: InitOptions, written: Sequence[WrittenCorpus]) -> Iterator[str]:
     """Yield a table of all pairs: those that were read, and what became of them.
 
     Several corpora have a column each.
     """
-    is_about = any(each.facts.broken_rules for each in written)
+    are_estimated = any(each.facts.broken_rules for each in written)
     columns = [_count_pairs(options, each) for each in written]
-    labels = list(dict.fromkeys(label for column in columns for label in column))
-    labels.append(labels.pop(labels.index(_TRAINED_ON)))
     rows: list[list[str]] = []
     if written[0].tag is not None:
         rows.append(["", *(str(each.tag) for each in written)])
+    # The corpora may have different labels, because they break different rules.
+    labels = dict.fromkeys(label for column in columns for label in column)
     for label in labels:
         counts = [column.get(label, 0) for column in columns]
-        if any(counts) or label == _TRAINED_ON:
-            about = ", about" if is_about and label == _TRAINED_ON else ""
-            rows.append([f"{label}{about}", *(f"{count:,}" for count in counts)])
+        if any(counts):
+            rows.append([label, *(f"{count:,}" for count in counts)])
+    trained_on = "= trained on, about" if are_estimated else "= trained on"
+    rows.append([trained_on, *(f"{each.facts.pairs:,}" for each in written)])
     yield from table(rows)
     total = sum(each.counts["train"] for each in written)
     files = f"{options.folder}/train.*"
     yield from wrap(f"{files}: {plural(total, 'pair')}, with those dropped in training")
-    if is_about:
+    if are_estimated:
         yield "`mtkit check` shows examples of the rules"
 
 
 def _count_pairs(options: InitOptions, written: WrittenCorpus) -> dict[str, int]:
-    """Return how many pairs of a corpus were read, and what became of them, by labels."""
+    """Return how many pairs of a corpus were read, and why some are not trained on, by labels."""
     report, counts, facts = written.surveyed.report, written.counts, written.facts
     blank = report.blank.count
     # What Partition wrote to no file is the rest.
@@ -526,5 +542,4 @@ def _count_pairs(options: InitOptions, written: WrittenCorpus) -> dict[str, int]
     for rule, count in facts.broken_rules.items():
         # An estimate from a sample.
         rows[f"- dropped in training by the rule {rule}, about"] = count
-    rows[_TRAINED_ON] = facts.pairs
     return rows

@@ -155,17 +155,15 @@ def choose_plan(
     training_budget = max(0.0, budget - other_seconds)
     affordable_epochs = training_budget / trial.training_seconds / facts.pairs
     max_epochs = round(_max_epochs(facts.pairs))
-    epochs = min(affordable_epochs, max_epochs)
+    wanted_epochs = min(affordable_epochs, max_epochs)
 
     epoch_tokens = facts.pairs * trial.padded_tokens
+    wanted_tokens = wanted_epochs * epoch_tokens
     max_length = min(MAX_SUBWORDS, max(256, trial.long_tokens))
-    max_tokens, accumulate = choose_batch(trial, epochs * epoch_tokens, epoch_tokens)
+    max_tokens, accumulate = choose_batch(trial, wanted_tokens, epoch_tokens)
     max_tokens = max(max_tokens, 2 * max_length)
     step_tokens = max_tokens * accumulate
-    # The last validation is at the last step, so the number of steps divides by their number.
-    count = validations.count
-    steps = round(epochs * epoch_tokens / step_tokens) // count * count
-    steps = max(math.ceil(MIN_STEPS / count) * count, steps)
+    steps = _round_steps(wanted_tokens / step_tokens, validations.count)
     epochs = steps * step_tokens / epoch_tokens
     training_seconds = epochs * facts.pairs * trial.training_seconds
     return Plan(
@@ -193,6 +191,16 @@ def _largest_useful_preset(facts: CorpusFacts, trial: Trial, budget: float) -> P
         return facts.pairs >= preset.min_pairs and budget * speed >= preset.min_tokens
 
     return [preset for preset in PRESETS if is_useful(preset)][-1]
+
+
+def _round_steps(steps: float, validations: int) -> int:
+    """Return at least MIN_STEPS steps, of which the same number comes before each validation.
+
+    So the last validation is at the last step.
+    """
+    between_validations = round(steps) // validations
+    least = math.ceil(MIN_STEPS / validations)
+    return validations * max(least, between_validations)
 
 
 def _max_epochs(pairs: int) -> float:

@@ -153,13 +153,14 @@ def _write_sample(folder: Path, sections: Sections, sample: Sequence[Pair]) -> C
     # At most every tenth pair, and spread over the sample, so that each target tag keeps pairs to
     # train on.
     distance = max(10, math.ceil(len(sample) / MAX_VALIDATION_PAIRS))
-    parts: dict[str, list[Pair]] = {"train": [], "valid": []}
-    for row, pair in enumerate(sample):
-        part = "valid" if row % distance == 0 else "train"
-        parts[part].append(pair)
-    data = {name: _write_corpora(folder, name, pairs) for name, pairs in parts.items()}
-    settings = as_values(sections)
-    return Config.model_validate({"run": str(folder / "run"), "data": data, **settings})
+    valid = sample[::distance]
+    train = [pair for row, pair in enumerate(sample) if row % distance != 0]
+    data = {
+        "train": _write_corpora(folder, "train", train),
+        "valid": _write_corpora(folder, "valid", valid),
+    }
+    settings = {"run": str(folder / "run"), "data": data, **as_values(sections)}
+    return Config.model_validate(settings)
 
 
 def _write_corpora(folder: Path, name: str, pairs: Sequence[Pair]) -> list[dict[str, str]]:

@@ -82,18 +82,7 @@ def read_weights(
                 raise _other_model_error(path, f"{min(unknown)} is unknown")
             for name, parameter in like.items():
                 header = file.get_slice(name_in_file[name])  # reads no values
-                shape = header.get_shape()
-                dtype = header.get_dtype()
-                if shape != list(parameter.shape):
-                    raise UserError(
-                        f"{path}: {name} has shape {shape}, but the model needs "
-                        f"{[*parameter.shape]}"
-                    )
-                if dtype not in _FLOATS:
-                    types = ", ".join(_FLOATS)
-                    raise UserError(
-                        f"{path}: {name} has values of type {dtype}; mtkit reads {types}"
-                    )
+                _check_header(header, parameter, where=f"{path}: {name}")
             weights: dict[str, Tensor] = {}
             for name, parameter in like.items():
                 weights[name] = file.get_tensor(name_in_file[name]).to(parameter.dtype)
@@ -108,6 +97,17 @@ def read_weights(
                 f"{path}: the model is unusable, because {name} has values that are NaN or infinite"
             )
     return weights
+
+
+def _check_header(header: Any, parameter: Tensor, where: str) -> None:
+    """Raise UserError if a weight in a file has another shape than `parameter`, or no floats."""
+    shape = header.get_shape()
+    needed = list(parameter.shape)
+    if shape != needed:
+        raise UserError(f"{where} has shape {shape}, but the model needs {needed}")
+    dtype = header.get_dtype()
+    if dtype not in _FLOATS:
+        raise UserError(f"{where} has values of type {dtype}; mtkit reads {', '.join(_FLOATS)}")
 
 
 def _other_model_error(path: Path, difference: str) -> UserError:

@@ -113,13 +113,15 @@ def _compare_settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
     partial: defaultdict[str, list[str]] = defaultdict(list)
     """Settings that only some runs have, with one value, by the names of these runs."""
     for key in keys:
-        values = {name: flow(of_run[key]) for name, of_run in settings.items() if key in of_run}
-        if len(set(values.values())) > 1:
+        values: dict[str, str] = {}
+        for name, of_run in settings.items():
+            if key in of_run:
+                values[name] = flow(of_run[key])
+        first, *others = dict.fromkeys(values.values())
+        if others:
             differences.append([key, *(values.get(name, "-") for name in settings)])
-        elif len(values) < len(runs):
-            (value,) = set(values.values())
-            if value != "null":
-                partial[", ".join(values)].append(f"{key}: {value}")
+        elif len(values) < len(runs) and first != "null":
+            partial[", ".join(values)].append(f"{key}: {first}")
     yield from table([*rows, *differences])
     if not differences and not partial:
         yield "no differences"

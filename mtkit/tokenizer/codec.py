@@ -46,20 +46,15 @@ class Tokenizer:
         """The source and target subwords, by id."""
         self.source_vocab = len(source_subwords)
         self.target_vocab = len(target_subwords)
-        self._bytes: dict[int, int] = {}
-        """The byte of each target id that stands for one; its subword is like <0x0A>."""
-        are_bytes = self._target.is_byte(list(range(self.target_vocab)))
-        for i, subword in enumerate(target_subwords):
-            if are_bytes[i]:
-                self._bytes[i] = int(subword.strip("<>"), base=16)
+        self._bytes = _find_bytes(self._target, target_subwords)
+        """The byte of each target id that stands for one."""
         self.source_spelling = SourceSpelling(self.can_spell, _texts(self._source))
         """What the model reads for characters that the source vocabulary lacks."""
         self.tags = _find_tags(self._source, source_subwords)
         """The ids of the target tags in the source vocabulary, by name; text never becomes one."""
-        self.source_only = [
-            *_find_tags(self._target, target_subwords).values(),
-            *(i for i, subword in enumerate(target_subwords) if subword in SOURCE_SYMBOLS),
-        ]
+        target_tags = _find_tags(self._target, target_subwords)
+        hints = [i for i, subword in enumerate(target_subwords) if subword in SOURCE_SYMBOLS]
+        self.source_only = [*target_tags.values(), *hints]
         """The ids in the target vocabulary of tags and hints, which no translation should have."""
         self.has_hints = _have_hints(source_subwords, target_subwords)
         """Whether the vocabularies have the symbols of hints and placeholders."""
@@ -223,6 +218,16 @@ def _texts(processor: SentencePieceProcessor) -> list[str]:
         if is_text:
             texts.append(processor.id_to_piece(i))
     return texts
+
+
+def _find_bytes(model: SentencePieceProcessor, subwords: Sequence[str]) -> dict[int, int]:
+    """Return the byte of each id that stands for one; its subword is like <0x0A>."""
+    are_bytes = model.is_byte(list(range(len(subwords))))
+    bytes_by_id: dict[int, int] = {}
+    for i, subword in enumerate(subwords):
+        if are_bytes[i]:
+            bytes_by_id[i] = int(subword.strip("<>"), base=16)
+    return bytes_by_id
 
 
 def _find_tags(processor: SentencePieceProcessor, pieces: Sequence[str]) -> dict[str, int]:

@@ -97,11 +97,11 @@ def estimate_files(
             the tag is missing or unknown.
     """
     sources = load_lines(source)
-    texts = {str(path): load_lines(path) for path in hypotheses}
-    for name, lines in texts.items():
-        if len(lines) != len(sources):
+    texts_by_file = {str(path): load_lines(path) for path in hypotheses}
+    for name, texts in texts_by_file.items():
+        if len(texts) != len(sources):
             raise UserError(
-                f"{name} has {plural(len(lines), 'line')}, but {source} has {len(sources):,}; line "
+                f"{name} has {plural(len(texts), 'line')}, but {source} has {len(sources):,}; line "
                 "n must belong to line n"
             )
     reader = Reader.load(model, "auto", tag)
@@ -116,25 +116,23 @@ def estimate_files(
     terms = load_glossary(reader.opened.artifact) if glossary is None else read_glossary(glossary)
     request = direct_glossary(Request(reader.settings, glossary=terms), reader.tokenizer, estimator)
     files: list[EstimatedFile] = []
-    for name, lines in texts.items():
+    for name, texts in texts_by_file.items():
         verdict = FileVerdict(estimator.calibration)
-        estimated: list[EstimatedLine] = []
-        with progress("scoring", len(lines), "lines") as shown:
-            for first in range(0, len(lines), WINDOW):
-                window = slice(first, first + WINDOW)
+        worst_lines: list[EstimatedLine] = []
+        with progress("scoring", len(texts), "lines") as shown:
+            for start in range(0, len(texts), WINDOW):
+                window = slice(start, start + WINDOW)
                 estimates = estimate_lines(
-                    reader, estimator, sources[window], lines[window], request
+                    reader, estimator, sources[window], texts[window], request
                 )
                 verdict.add(estimates)
-                rows = range(first, first + len(estimates))
-                estimated += [
-                    EstimatedLine(row + 1, sources[row], lines[row], estimate)
-                    for row, estimate in zip(rows, estimates, strict=True)
-                    if estimate.confidence is not None
-                ]
-                estimated = nsmallest(worst, estimated, key=_confidence)
+                for row, estimate in enumerate(estimates, start):
+                    if estimate.confidence is not None:
+                        line = EstimatedLine(row + 1, sources[row], texts[row], estimate)
+                        worst_lines.append(line)
+                worst_lines = nsmallest(worst, worst_lines, key=_confidence)
                 shown.advance(len(estimates))
-        files.append(EstimatedFile(name, verdict, estimated))
+        files.append(EstimatedFile(name, verdict, worst_lines))
     return files
 
 
@@ -274,12 +272,13 @@ def _show_chrf(verdict: FileVerdict) -> str:
 
 def estimate_table(files: Sequence[EstimatedFile]) -> Iterator[str]:
     """Yield the verdicts, a column for each file, then the lines with the least confidence."""
+    verdicts = [file.verdict for file in files]
     rows = header([""], [file.name for file in files])
-    rows.append(["predicted chrF2", *(_show_chrf(file.verdict) for file in files)])
-    low = f"lines below {100 * LOW_CONFIDENCE:.0f}"
-    rows.append([low, *(f"{file.verdict.low:,} of {file.verdict.lines:,}" for file in files)])
+    rows.append(["predicted chrF2", *map(_show_chrf, verdicts)])
+    low_counts = [f"{verdict.low:,} of {verdict.lines:,}" for verdict in verdicts]
+    rows.append([f"lines below {100 * LOW_CONFIDENCE:.0f}", *low_counts])
     for flag in FLAGS:
-        counts = [file.verdict.flags[flag.name] for file in files]
+        counts = [verdict.flags[flag.name] for verdict in verdicts]
         if any(counts):
             rows.append([f"flag {flag.name}", *(f"{count:,}" for count in counts)])
     yield from table(rows)
