@@ -15,12 +15,12 @@ from typing import Any
 import httpx
 
 from folders import copier_of, train
-from mtkit.config.language_codes import language_name
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Engine, NBestLists, Request, Sentence
+from mtkit.serve.application import build_application
 from mtkit.serve.directions import Directions, Leg, ServedDirection
-from mtkit.serve.server import ServerOptions, address_of, build_application, build_server, listen
-from mtkit.serve.service import Service
+from mtkit.serve.server import address_of, build_server, listen
+from mtkit.serve.service import ServerOptions, Service
 
 
 def directions_of(*pairs: str, tag: str | None = None) -> Directions:
@@ -34,9 +34,9 @@ def directions_of(*pairs: str, tag: str | None = None) -> Directions:
         legs = [
             Leg(f"{source}-{target}", source, target, tag) for source, target in pairwise(codes)
         ]
-        by_pair[codes[0], codes[-1]] = ServedDirection(tuple(legs))
-    languages = sorted({code for pair in pairs for code in pair.split("-")})
-    return Directions(by_pair, {code: language_name(code) for code in languages})
+        pair_of_ends = (codes[0], codes[-1])
+        by_pair[pair_of_ends] = ServedDirection(*pair_of_ends, tuple(legs))
+    return Directions(by_pair)
 
 
 class HeldEngine(Engine):
@@ -91,7 +91,7 @@ def running(
 ) -> Iterator[Running]:
     """Serve translators, by place, over the loopback; at the end, stop the server."""
     settings = ServerOptions(port=0, **options)
-    service = Service(directions, settings.limits, translators.__getitem__)
+    service = Service(directions, settings, translators.__getitem__)
     listener = listen(settings)
     url = address_of(listener)
     server = build_server(service, settings)
@@ -106,7 +106,7 @@ def running(
     finally:
         stop()
         thread.join()
-        asyncio.run(service.close())
+        service.close()
         listener.close()
 
 
@@ -120,7 +120,7 @@ def application(
     """
     settings = ServerOptions(**options)
     with asyncio.Runner() as runner:
-        service = Service(directions, settings.limits, translators.__getitem__)
+        service = Service(directions, settings, translators.__getitem__)
         transport = httpx.ASGITransport(build_application(service, settings))
         client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:5000")
 
@@ -129,4 +129,4 @@ def application(
 
         yield send
         runner.run(client.aclose())
-        runner.run(service.close())
+        service.close()

@@ -29,39 +29,26 @@ def serve(
     ] = 5000,
     keys: Annotated[
         Path | None,
-        Option(help="File with a key per line; clients need one (default: $MTKIT_KEYS, or none)."),
+        Option(help="File with a key per line; clients need one of them (default: none)."),
     ] = None,
-    allow_hosts: Annotated[
+    allow_host: Annotated[
         list[str] | None,
-        Option(
-            "--allow-host",
-            metavar="NAME",
-            help="Other name by which clients call this server; may be repeated.",
-        ),
+        Option(metavar="NAME", help="Other name by which clients call this server."),
     ] = None,
-    allow_origins: Annotated[
+    allow_origin: Annotated[
         list[str] | None,
-        Option(
-            "--allow-origin",
-            metavar="ORIGIN",
-            help="Web site whose pages may use this server (CORS); may be repeated.",
-        ),
+        Option(metavar="ORIGIN", help="Web site whose pages may use this server (CORS)."),
     ] = None,
     max_characters: Annotated[
         int, Option(min=1, help="Largest text of a request, in characters (default: 50,000).")
     ] = 50_000,
-    max_lines: Annotated[
-        int, Option(min=1, help="Largest text of a request, in lines (default: 2,000).")
-    ] = 2_000,
     max_waiting: Annotated[
-        int,
-        Option(min=1, help="Most characters of all waiting requests (default: 1,000,000)."),
+        int, Option(min=1, help="Most characters of all waiting requests (default: 1,000,000).")
     ] = 1_000_000,
     timeout: Annotated[
         float,
         Option(min=0.1, help="Longest time to wait for a translation, in seconds (default: 60)."),
     ] = 60.0,
-    beam: Annotated[int | None, Option(help="Beam size (default: that of each model).")] = None,
     device: Device = "auto",
     engine: Engine = "auto",
     compute_type: Annotated[
@@ -78,30 +65,17 @@ def serve(
     """
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         raise UserError("mtkit serve needs more packages; run `pip install 'mtkit[serve]'`")
-    from mtkit.serve.server import ServerOptions, read_keys
-    from mtkit.serve.server import serve as serve_models
-    from mtkit.serve.service import Limits
+    from mtkit.serve.server import read_keys, serve_models
+    from mtkit.serve.service import ServerOptions
 
-    limits = Limits(
-        max_characters=max_characters,
-        max_lines=max_lines,
-        max_waiting=max_waiting,
-        timeout_seconds=timeout,
-    )
     options = ServerOptions(
         host=host,
         port=port,
-        keys=read_keys(keys),
-        hosts=allow_hosts or [],
-        origins=allow_origins or [],
-        limits=limits,
+        keys=[] if keys is None else read_keys(keys),
+        hosts=allow_host or [],
+        origins=allow_origin or [],
+        max_characters=max_characters,
+        max_waiting=max_waiting,
+        timeout_seconds=timeout,
     )
-    settings = {} if beam is None else {"beam": beam}
-    serve_models(
-        models or [],
-        options,
-        device=device,
-        engine=engine,
-        compute_type=compute_type,
-        **settings,
-    )
+    serve_models(models or [], options, device=device, engine=engine, compute_type=compute_type)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from mtkit.config.base import Settings
-from mtkit.serve.interface import MAX_LIST, Endpoint, Interface, choose_directions, join_lines
-from mtkit.serve.service import Refusal, Service
+from mtkit.serve.interface import Endpoint, Fields, Interface, TextOrTexts, as_list, join_lines
+from mtkit.serve.service import Service
 
 UNLIMITED = 1_000_000_000_000
 """What DeepL reports as the limit of accounts without a limit."""
@@ -16,12 +15,12 @@ VARIANTS = {"en": ["EN-GB", "EN-US"], "pt": ["PT-BR", "PT-PT"]}
 """Target languages that DeepL's clients accept only with a region."""
 
 
-class DeeplFields(Settings):
+class DeeplFields(Fields):
     """The fields of /v2/translate; those with one possible value ask for what mtkit always does."""
 
-    text: Annotated[list[str], Field(min_length=1, max_length=MAX_LIST)]
+    text: TextOrTexts
     target_lang: str
-    source_lang: str = Field("", description="default: the language is detected")
+    source_lang: str | None = Field(None, description="default: the language is detected")
     show_billed_characters: bool = False
     split_sentences: Literal["1"] = "1"
     preserve_formatting: Literal[False, "0"] = False
@@ -29,59 +28,50 @@ class DeeplFields(Settings):
     model_type: Literal["prefer_quality_optimized"] = "prefer_quality_optimized"
 
 
-class LanguagesFields(Settings):
+class LanguagesFields(Fields):
     """The fields of /v2/languages."""
 
     type: Literal["source", "target"] = "source"
 
 
 async def _translate(service: Service, fields: DeeplFields) -> dict[str, Any]:
-    directions, _ = await choose_directions(
-        service,
-        fields.text,
-        fields.source_lang,
-        fields.target_lang,
-        ("source_lang", "target_lang"),
-    )
-    results = await service.translate(fields.text, directions)
+    texts = as_list(fields.text)
+    directions, _ = await service.choose_directions(texts, fields.source_lang, fields.target_lang)
+    results = await service.translate(texts, directions)
     translations: list[dict[str, Any]] = []
-    for text, direction, lines in zip(fields.text, directions, results, strict=True):
+    for text, direction, lines in zip(texts, directions, results, strict=True):
         source = direction.source.upper()
-        translation = {"detected_source_language": source, "text": join_lines(lines)}
-        billed = {"billed_characters": len(text)} if fields.show_billed_characters else {}
-        translations.append({**translation, **billed})
+        translation: dict[str, Any] = {
+            "detected_source_language": source,
+            "text": join_lines(lines),
+        }
+        if fields.show_billed_characters:
+            translation["billed_characters"] = len(text)
+        translations.append(translation)
     return {"translations": translations}
 
 
 async def _list_languages(service: Service, fields: LanguagesFields) -> list[dict[str, Any]]:
     directions = service.directions
-    if fields.type == "source":
-        return [
-            {"language": code.upper(), "name": directions.names[code]}
-            for code in directions.sources
-        ]
-    targets = sorted({target for _, target in directions.by_pair})
+    is_target = fields.type == "target"
+    variants = VARIANTS if is_target else {}
     return [
         {"language": variant, "name": directions.names[code], "supports_formality": False}
-        for code in targets
-        for variant in VARIANTS.get(code, [code.upper()])
+        for code in (directions.targets if is_target else directions.sources)
+        for variant in variants.get(code, [code.upper()])
     ]
 
 
-async def _count_usage(service: Service, fields: Settings) -> dict[str, int]:
+async def _count_usage(service: Service, fields: Fields) -> dict[str, int]:
     return {"character_count": service.characters, "character_limit": UNLIMITED}
 
 
-def _refuse(refusal: Refusal) -> dict[str, str]:
-    return {"message": refusal.message}
-
-
 DEEPL = Interface(
-    "DeepL",
-    [
+    prefix="/v2/",
+    endpoints=[
         Endpoint("POST", "/v2/translate", _translate, DeeplFields),
         Endpoint("GET", "/v2/languages", _list_languages, LanguagesFields),
         Endpoint("GET", "/v2/usage", _count_usage),
     ],
-    _refuse,
+    refuse=lambda refusal: {"message": refusal.detail},
 )

@@ -1,22 +1,25 @@
-"""The interface of LibreTranslate: /translate, /detect, /languages, /frontend/settings, /health."""
+"""The interface of LibreTranslate: /translate, /detect, /languages, /frontend/settings, /health.
+
+The page at / uses it too, with a field of our own, `details`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from mtkit.config.base import Settings
-from mtkit.serve.interface import MAX_LIST, Endpoint, Interface, choose_directions, join_lines
-from mtkit.serve.service import Refusal, ServedLine, Service, Wish
+from mtkit.decoding.estimation.flags import FLAGS
+from mtkit.decoding.text.line import Translation
+from mtkit.serve.interface import Endpoint, Fields, Interface, TextOrTexts, as_list, join_lines
+from mtkit.serve.service import Ranking, Service
 
 MAX_ALTERNATIVES = 10
-TextList = Annotated[list[str], Field(min_length=1, max_length=MAX_LIST)]
 
 
-class KeyFields(Settings):
+class KeyFields(Fields):
     """The fields of what has no other."""
 
     api_key: str = ""
@@ -25,11 +28,12 @@ class KeyFields(Settings):
 class TranslateFields(KeyFields):
     """The fields of /translate."""
 
-    q: str | TextList = Field(description="the text, or a list of texts")
+    q: TextOrTexts = Field(description="the text, or a list of texts")
     source: str = Field(description="language code, or auto")
     target: str
     format: Literal["text"] = "text"
     alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES)
+    details: bool = Field(False, description="confidence, warnings and links, for each line")
 
 
 class DetectFields(KeyFields):
@@ -39,48 +43,63 @@ class DetectFields(KeyFields):
 
 
 async def _translate(service: Service, fields: TranslateFields) -> dict[str, Any]:
-    texts = [fields.q] if isinstance(fields.q, str) else fields.q
-    source = "" if fields.source == "auto" else fields.source
-    directions, detected = await choose_directions(
-        service, texts, source, fields.target, ("source", "target")
+    texts = as_list(fields.q)
+    source = None if fields.source == "auto" else fields.source
+    directions, detected = await service.choose_directions(texts, source, fields.target)
+    settings = {"scores": True, "alignments": True} if fields.details else {}
+    translations = await service.translate(
+        texts, directions, alternatives=fields.alternatives, **settings
     )
-    wish = Wish(alternatives=fields.alternatives)
-    translations = await service.translate(texts, directions, wish)
     answer: dict[str, Any] = {"translatedText": [join_lines(lines) for lines in translations]}
     if detected:
-        answer["detectedLanguage"] = [_describe(each)[0] for each in detected]
+        answer["detectedLanguage"] = [_describe(ranking)[0] for ranking in detected]
     if fields.alternatives:
         answer["alternatives"] = [_join_alternatives(lines) for lines in translations]
+    if fields.details:
+        pairs = zip(directions, translations, strict=True)
+        answer["details"] = [
+            {"languages": direction.path.split("-"), "lines": list(map(_describe_line, lines))}
+            for direction, lines in pairs
+        ]
     if isinstance(fields.q, str):
         return {name: values[0] for name, values in answer.items()}
     return answer
 
 
-def _join_alternatives(lines: Sequence[ServedLine]) -> list[str]:
+def _join_alternatives(lines: Sequence[Translation]) -> list[str]:
     """Return other translations of a text: the first ones of all its lines, then the second ones.
 
     A line without another translation keeps its best one.
     """
     texts: list[str] = []
     for others in zip_longest(*(line.alternatives for line in lines)):
-        pairs = zip(lines, others, strict=True)
-        texts.append("\n".join(line.text if other is None else other for line, other in pairs))
+        texts.append(join_lines([other or line for other, line in zip(others, lines, strict=True)]))
     return texts
 
 
-def _describe(detected: Mapping[str, float]) -> list[dict[str, Any]]:
+def _describe_line(line: Translation) -> dict[str, Any]:
+    return {
+        "text": line.text,
+        "alternatives": [other.text for other in line.alternatives],
+        "confidence": line.confidence,
+        "flags": [flag.meaning for flag in FLAGS if flag.name in line.flags],
+        "links": sorted(line.alignment),
+    }
+
+
+def _describe(ranking: Ranking) -> list[dict[str, Any]]:
     return [
         {"confidence": round(100 * probability, 1), "language": language}
-        for language, probability in detected.items()
+        for language, probability in ranking
     ]
 
 
 async def _detect(service: Service, fields: DetectFields) -> list[dict[str, Any]]:
-    (detected,) = await service.detect([fields.q])
-    return _describe(detected)
+    (ranking,) = await service.detect([fields.q])
+    return _describe(ranking)
 
 
-async def _list_languages(service: Service, fields: Settings) -> list[dict[str, Any]]:
+async def _list_languages(service: Service, fields: Fields) -> list[dict[str, Any]]:
     directions = service.directions
     return [
         {"code": code, "name": name, "targets": directions.targets_of(code)}
@@ -88,40 +107,35 @@ async def _list_languages(service: Service, fields: Settings) -> list[dict[str, 
     ]
 
 
-async def _tell_settings(service: Service, fields: Settings) -> dict[str, Any]:
+async def _tell_settings(service: Service, fields: Fields) -> dict[str, Any]:
     directions = service.directions
     first = next(iter(directions.by_pair.values()))
-    sides = {"source": first.source, "target": first.target}
     return {
-        "apiKeys": service.has_keys,
-        "charLimit": service.limits.max_characters,
+        "apiKeys": bool(service.options.keys),
+        "charLimit": service.options.max_characters,
         "frontendTimeout": 500,
-        "keyRequired": service.has_keys,
+        "keyRequired": bool(service.options.keys),
         "language": {
-            side: {"code": code, "name": directions.names[code]} for side, code in sides.items()
+            "source": {"code": first.source, "name": directions.names[first.source]},
+            "target": {"code": first.target, "name": directions.names[first.target]},
         },
         "suggestions": False,
         "supportedFilesFormat": [],
     }
 
 
-async def _report_health(service: Service, fields: Settings) -> dict[str, str]:
+async def _report_health(service: Service, fields: Fields) -> dict[str, str]:
     return {"status": "ok"}
 
 
-def refuse_with_error(refusal: Refusal) -> dict[str, str]:
-    """Return a refusal as LibreTranslate and the page read it."""
-    return {"error": refusal.message}
-
-
 LIBRETRANSLATE = Interface(
-    "LibreTranslate",
-    [
+    prefix="/",
+    endpoints=[
         Endpoint("POST", "/translate", _translate, TranslateFields),
         Endpoint("POST", "/detect", _detect, DetectFields),
-        Endpoint("GET", "/languages", _list_languages, KeyFields, needs_key=False),
-        Endpoint("GET", "/frontend/settings", _tell_settings, needs_key=False),
-        Endpoint("GET", "/health", _report_health, needs_key=False),
+        Endpoint("GET", "/languages", _list_languages, KeyFields),
+        Endpoint("GET", "/frontend/settings", _tell_settings),
+        Endpoint("GET", "/health", _report_health),
     ],
-    refuse_with_error,
+    refuse=lambda refusal: {"error": refusal.detail},
 )

@@ -22,13 +22,12 @@ from serve import serving
 TRANSLATE = {"q": "A dog runs.", "source": "en", "target": "de"}
 DEEPL = {"text": ["A dog runs.", "Why?"], "target_lang": "DE"}
 CHAT = {"model": "en-de", "messages": [{"role": "user", "content": "A dog runs.\nWhy?"}]}
-PAGE = {"text": "A dog runs.", "target": "de"}
+PAGE = {**TRANSLATE, "source": "auto", "alternatives": 2, "details": True}
 REQUESTS: dict[str, dict[str, Any]] = {
-    "/translate": TRANSLATE,
+    "/translate": PAGE,
     "/detect": {"q": "A dog runs."},
     "/v2/translate": DEEPL,
     "/v1/chat/completions": CHAT,
-    "/page/translate": PAGE,
 }
 PATIENCE_SECONDS = 2
 """How long a client waits for a response."""

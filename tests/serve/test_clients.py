@@ -78,8 +78,6 @@ def test_openai_gets_the_translation_of_the_last_message_of_the_user(
     assert answer.choices[0].message.content == expected(translators, TEXT, "en-de")
     assert answer.choices[0].finish_reason == "stop"
     assert answer.model == "en-de"
-    assert answer.usage is not None
-    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
 
 
 def test_a_stream_of_openai_has_an_event_for_each_line_and_the_same_text(
@@ -90,13 +88,12 @@ def test_a_stream_of_openai_has_an_event_for_each_line_and_the_same_text(
         model="en-de",
         messages=[{"role": "user", "content": text}],
         stream=True,
-        stream_options={"include_usage": True},
     )
     chunks = list(stream)
     deltas = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices]
     assert "".join(filter(None, deltas)) == expected(translators, text, "en-de")
     assert len([delta for delta in deltas if delta is not None]) == len(text.split("\n"))
-    assert chunks[-1].usage is not None and not chunks[-1].choices
+    assert chunks[-1].choices[0].finish_reason == "stop"
 
 
 def test_openai_lists_a_model_for_each_pair_and_a_response_names_the_pivot(
@@ -123,7 +120,8 @@ def test_an_answer_of_openai_ends_before_the_line_that_exceeds_max_tokens(
             model="en-de", messages=[{"role": "user", "content": TEXT}], **limit
         )
 
-    total = ask(None).usage.completion_tokens
+    counts = [len(each.tokens) for each in translators["en-de"].submit(TEXT.split("\n")).result()]
+    total = sum(counts)
     assert ask(total).choices[0].finish_reason == "stop"
     cut = ask(total - 1)
     assert cut.choices[0].finish_reason == "length"
@@ -133,13 +131,12 @@ def test_an_answer_of_openai_ends_before_the_line_that_exceeds_max_tokens(
 
 
 def test_errors_of_openai_name_the_field(chat: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="tools: not supported") as refused:
+    with pytest.raises(openai.BadRequestError, match="tools: not supported"):
         chat.chat.completions.create(
             model="en-de",
             messages=[{"role": "user", "content": "Why?"}],
             tools=[{"type": "function", "function": {"name": "look"}}],
         )
-    assert refused.value.param == "tools"
     with pytest.raises(openai.NotFoundError, match="choose from en-de"):
         chat.chat.completions.create(model="gpt", messages=[{"role": "user", "content": "Why?"}])
 
@@ -158,7 +155,7 @@ def test_libretranslate_translates_detects_and_lists_languages(
     with pytest.raises(HTTPError) as refused:
         client.translate(TEXT, "en", "ko")
     with refused.value as response:
-        assert "'ko' is not served" in json.load(response)["error"]
+        assert "'en' to 'ko' is not served" in json.load(response)["error"]
 
 
 def test_deepl_translates_lists_languages_and_counts_characters(

@@ -2,14 +2,16 @@
 
 const PAUSE_MILLISECONDS = 400;
 const ALTERNATIVES = 3;
-const AUTO = ""; // the language is detected
+const AUTO = "auto"; // the language is detected
 
 const element = (id) => document.getElementById(id);
 const [source, target, text, mirror, output, status, details] = [
   "source", "target", "text", "mirror", "output", "status", "details",
 ].map(element);
 
-let server = null; // what /page/directions says
+const MIN_LINE_CHARACTERS = 40; // what a short line counts as for the server
+
+let server = null; // what it translates, and what it allows
 let answer = null; // the translation that is shown
 let running = null; // aborts the request in progress
 let pause = null;
@@ -32,15 +34,29 @@ async function ask(path, body, signal) {
   return record;
 }
 
-function translate(lines, signal) {
+async function describeServer() {
+  const languages = await ask("/languages");
+  const settings = await ask("/frontend/settings");
+  const sources = languages.filter((language) => language.targets.length);
+  return {
+    names: Object.fromEntries(languages.map(({ code, name }) => [code, name])),
+    targets: Object.fromEntries(sources.map(({ code, targets }) => [code, targets])),
+    maxCharacters: settings.charLimit,
+    needsKey: settings.keyRequired,
+  };
+}
+
+async function translate(lines, signal) {
   const isWanted = element("show-alternatives").checked;
   const body = {
-    text: lines.join("\n"),
+    q: lines.join("\n"),
     source: source.value,
     target: target.value,
     alternatives: isWanted ? ALTERNATIVES : 0,
+    details: true,
   };
-  return ask("/page/translate", body, signal);
+  const record = await ask("/translate", body, signal);
+  return record.details;
 }
 
 function say(message, isFailure = false) {
@@ -271,9 +287,8 @@ function* partsOf(lines) {
   let part = [];
   let characters = 0;
   for (const line of lines) {
-    const length = line.length + 1;
-    const isFull = part.length >= server.maxLines / 4 || characters + length > server.maxCharacters / 4;
-    if (part.length && isFull) {
+    const length = Math.max(line.length + 1, MIN_LINE_CHARACTERS);
+    if (part.length && characters + length > server.maxCharacters / 4) {
       yield part;
       part = [];
       characters = 0;
@@ -339,7 +354,7 @@ function watchDrops() {
 // ---- start ----
 
 async function start() {
-  server = await ask("/page/directions");
+  server = await describeServer();
   element("key-row").hidden = !server.needsKey;
   showLanguages();
   source.addEventListener("change", () => {
