@@ -16,6 +16,7 @@ from mtkit.config.yaml import as_config
 from mtkit.corpus.readable import check_all_readable
 from mtkit.corpus.spread import spread
 from mtkit.evaluation import ALL_REFERENCES, ALL_SOURCES, evaluate, name_of_tag_file, open_report
+from mtkit.formats.card import write_card
 from mtkit.report import data_lines, say
 from mtkit.scoring.adaptation import (
     Adaptation,
@@ -64,6 +65,7 @@ def run(config: Config | str | Path) -> MetricScores:
     config = as_config(config)
     model = _run_stages(config)
     test = evaluate(config, model)
+    write_card(model.path)
     return MetricScores() if test is None else MetricScores(open_report(test).scores)
 
 
@@ -105,6 +107,7 @@ def _test_and_print(config: Config, model: Artifact, started: _Start) -> None:
     """Write the scores to stdout; say how long the run took, what is next, and what it is worth."""
     run = model.path.parent
     test = evaluate(config, model)
+    write_card(model.path)
     if test is not None:
         report = open_report(test)
         data_lines(tabulate_quality(report))

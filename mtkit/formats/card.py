@@ -1,29 +1,43 @@
-"""Cards of exported models in the format of the Hugging Face hub: metadata in YAML, then Markdown.
+"""Cards of models in the format of the Hugging Face hub: metadata in YAML, then Markdown.
 
 A card says what the folder of the model and its run know. The licence is left to the user: it
 depends on the training data, whose terms mtkit does not know.
+
+The card of a run's model is no part of the artifact: no hash covers it, so the user may edit it.
+Its last line is a seal, which tells whether anybody has. An edited card belongs to the user, and
+moves to the model that replaces this one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts.ancestors import describe_ancestors
 from mtkit.artifacts.manifest import VERSION, open_artifact
-from mtkit.config.language_codes import describe_language, standard_language
+from mtkit.artifacts.storage import open_without_links, write_text
+from mtkit.config.language_codes import describe_language
 from mtkit.config.parse import write_yaml
-from mtkit.decoding.estimation.estimator import load_estimator
+from mtkit.decoding.model_languages import find_model_languages
 from mtkit.errors import UserError
-from mtkit.models.folder import OpenedModel
+from mtkit.models.folder import OpenedModel, open_model
+from mtkit.report import say, warn
 from mtkit.scoring.metrics import Score
 
 CARD = "README.md"
 LICENCE_GAP = "# license: choose one that your training data allows, such as cc-by-4.0"
 """A comment in the metadata, because the hub refuses a licence that it does not know."""
 LANGUAGE_GAP = "# language: name source and target, such as [en, de]"
+MAX_CARD_CHARACTERS = 1 << 20
+"""How much of an edited card an export takes along."""
+SEAL = re.compile(r"^<!-- [0-9a-f]{64} -->\n?", re.M)
+MODEL_NAME = re.compile(r"model `[0-9a-f]{16}`")
+USE_SECTION = re.compile(r"^## Use\n.*?(?=^## |\Z)", re.M | re.S)
 METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
 """The metrics of a card, by their names on the hub."""
 
@@ -39,12 +53,89 @@ class _Row:
     score: Score
 
 
-def make_card(opened: OpenedModel, library: str, use: str) -> str:
-    """Return the card of an exported model.
+def write_card(model: Path) -> None:
+    """Write the card of a run's model; keep a card that was edited."""
+    path = model / CARD
+    opened = open_model(model)
+    written = _read_card(path)
+    if written is not None and _is_edited(written):
+        described = MODEL_NAME.search(written)
+        if described is not None and described[0] != _name_model(opened):
+            warn(f"{path} describes an earlier model; update it, or delete it and run this again")
+        return
+    card = _make_card(opened, "mtkit", _show_code(opened))
+    sealed = card + _seal(card)
+    if sealed != written:
+        write_text(path, sealed)
+    say(f"model card: {path}; choose a licence there before you publish the model")
+
+
+def make_exported_card(opened: OpenedModel, library: str, use: str) -> str:
+    """Return the card of an exported model: an edited card of the model, with another use.
 
     `library`: what the hub calls the library that reads the export; `use`: Markdown that shows how
     to translate with it.
     """
+    edited = _read_card(opened.artifact.path / CARD)
+    if edited is None or not _is_edited(edited):
+        return _make_card(opened, library, use)
+    section = "\n".join(_describe_use(opened, use))
+    card = SEAL.sub("", edited)
+    card = USE_SECTION.sub(lambda _: f"{section}\n", card, count=1)
+    return re.sub(r"^library_name: .*", f"library_name: {library}", card, count=1, flags=re.M)
+
+
+def _read_card(path: Path) -> str | None:
+    """Return the text of a card; None if there is none."""
+    try:
+        # A link in a model from elsewhere could lead to any file of the user.
+        with open(path, encoding="utf-8", errors="replace", opener=open_without_links) as file:
+            return file.read(MAX_CARD_CHARACTERS)
+    except FileNotFoundError:
+        return None
+
+
+def _seal(card: str) -> str:
+    return f"<!-- {sha256(card.encode()).hexdigest()} -->\n"
+
+
+def _is_edited(card: str) -> bool:
+    """Return whether anybody has changed a card since mtkit wrote it."""
+    text, opening, _ = card.rpartition("<!-- ")
+    return not opening or card != text + _seal(text)
+
+
+def _name_model(opened: OpenedModel) -> str:
+    """Return what a card calls the model that it describes, as MODEL_NAME."""
+    return f"model `{opened.artifact.identity[:16]}`"
+
+
+def _show_code(opened: OpenedModel) -> str:
+    """Return Markdown that shows how to translate with mtkit."""
+    tags = sorted(opened.tokenizer.tags)
+    option, argument = (f" --tag {tags[0]}", f', tag="{tags[0]}"') if tags else ("", "")
+    return "\n".join(
+        [
+            "With this folder as `model`, in a shell:",
+            "",
+            "```sh",
+            f"echo 'A sentence.' | mtkit translate -m model{option}",
+            "mtkit export -m model --to ctranslate2 -o exported  # for CTranslate2",
+            "```",
+            "",
+            "In Python:",
+            "",
+            "```python",
+            "import mtkit",
+            "",
+            'translator = mtkit.load("model")',
+            f'print(translator.translate(["A sentence."]{argument}))',
+            "```",
+        ]
+    )
+
+
+def _make_card(opened: OpenedModel, library: str, use: str) -> str:
     source, targets = _find_languages(opened)
     rows = list(_read_scores(opened))
     return "\n".join(
@@ -55,11 +146,7 @@ def make_card(opened: OpenedModel, library: str, use: str) -> str:
             "",
             *_describe_training(opened),
             "",
-            "## Use",
-            "",
-            use,
-            "",
-            *_describe_preparation(opened),
+            *_describe_use(opened, use),
             *_tabulate_scores(rows),
             "## Settings",
             "",
@@ -98,16 +185,13 @@ def _write_metadata(library: str, languages: list[str | None], rows: list[_Row])
 
 def _find_languages(opened: OpenedModel) -> tuple[str | None, list[str | None]]:
     """Return the language of the sources, and those of the targets; None if unknown."""
-    facts = load_estimator(opened.artifact).facts
-    source = target = None
-    if facts is not None:
-        sides = facts.statistics.source, facts.statistics.target
-        source, target = (side.declared or side.language for side in sides)
+    known = find_model_languages(opened)
     targets: list[str | None] = []
-    for tag in sorted(opened.tokenizer.tags):
-        with suppress(ValueError):  # a tag need not be the code of a language
-            targets.append(standard_language(tag))
-    return source, targets or [target]
+    for target in known.targets:
+        with suppress(ValueError):  # a target tag need not be the code of a language
+            describe_language(target)
+            targets.append(target)
+    return known.source, targets or [None]
 
 
 def _describe_title(source: str | None, targets: list[str | None]) -> str:
@@ -127,14 +211,15 @@ def _describe_training(opened: OpenedModel) -> Iterator[str]:
             facts.append(f"{report[name]:,} {unit}")
     if isinstance(report.get("steps"), int):
         facts.append(f"trained for {report['steps']:,} steps")
-    yield f"{', '.join(facts)}. Exported by mtkit {VERSION}."
+    yield f"{', '.join(facts)}. Made by mtkit {VERSION}, as {_name_model(opened)}."
     ancestors = describe_ancestors(opened.artifact)
     if ancestors is not None:
         yield f"Adapted from another model: `{ancestors}`."
 
 
-def _describe_preparation(opened: OpenedModel) -> Iterator[str]:
-    """Yield what `mtkit translate` does to text, and other programs do not."""
+def _describe_use(opened: OpenedModel, use: str) -> Iterator[str]:
+    """Yield the section on use, with what mtkit does to text, and other programs do not."""
+    yield from ("## Use", "", use, "")
     decoding = opened.config.decoding
     steps: list[str] = []
     if decoding.sentences is not None:

@@ -15,7 +15,7 @@ from mtkit.decoding.engines.conversion import cached, convert_to
 from mtkit.decoding.engines.ctranslate2 import obstacle_in_model
 from mtkit.decoding.text.line import Line
 from mtkit.errors import UserError
-from mtkit.formats.card import make_card
+from mtkit.formats.card import make_exported_card
 from mtkit.models.folder import OpenedModel, read_models
 from mtkit.report import say
 from mtkit.scoring.metrics import Score, score
@@ -52,7 +52,7 @@ def _export(opened: OpenedModel, output: Path | None, quantization: str | None) 
     if output is None:
         exported = cached(opened, quantization)
     else:
-        card = make_card(opened, "ctranslate2", _show_code(opened, output))
+        card = make_exported_card(opened, "ctranslate2", _show_code(opened, output))
         exported = convert_to(output, opened, quantization, card)
     say(f"exported: {exported.path}")
     if tags := opened.tokenizer.tags:

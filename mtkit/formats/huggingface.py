@@ -31,7 +31,7 @@ from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.errors import UserError
 from mtkit.formats import marian
-from mtkit.formats.card import CARD, make_card
+from mtkit.formats.card import CARD, make_exported_card
 from mtkit.formats.marian import code_of_tag
 from mtkit.formats.vocabulary import Symbols, read_vocabulary
 from mtkit.models.folder import OpenedModel, read_models, save_model_config
@@ -76,7 +76,7 @@ def _export(opened: OpenedModel, output: Path) -> None:
         write_json(folder / marian.CONFIG_FILE, _export_config(opened, settings))
         write_json(folder / marian.GENERATION_FILE, _export_search(opened))
         _export_tokenizer(folder, opened)
-        card = make_card(opened, "transformers", _show_code(opened, output))
+        card = make_exported_card(opened, "transformers", _show_code(opened, output))
         (folder / CARD).write_text(card, encoding="utf-8")
     say(f"exported: {output}")
     if tags := opened.tokenizer.tags:

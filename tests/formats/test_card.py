@@ -13,8 +13,10 @@ import yaml
 
 from commands import call
 from mtkit.artifacts.manifest import open_artifact
+from mtkit.artifacts.replacement import create
 from mtkit.config.settings import Config
 from mtkit.decoding.api import load
+from mtkit.formats.card import LICENCE_GAP, write_card
 from mtkit.pipeline import run
 from mtkit.scoring.metrics import Score
 from tasks import Capture, tiny_config, write_reversal_task
@@ -130,6 +132,83 @@ def test_what_to_do_next_with_an_export_names_the_library_that_reads_it(
     facts = " ".join(capsys.readouterr().out.split())
     assert "mtkit run" not in facts
     assert FORMATS[format] in facts.partition(" next ")[2]
+
+
+# ---- the card of a run's model ----
+
+
+def card_of(run: str) -> Path:
+    return Path(run, "model", "README.md")
+
+
+def rewrite_model(model: str) -> None:
+    """Replace the model of the run by one with the same weights, from other batches."""
+    path = Path(model, "model")
+    artifact = open_artifact(path, "model")
+    manifest = artifact.manifest
+    report = {**artifact.report, "steps": 99}
+    inputs = {**manifest["inputs"], "batches": "0" * 64}
+    with create(path, "model", manifest["settings"], inputs, report) as draft:
+        for name in artifact.files:
+            shutil.copyfile(path / name, draft / name)
+
+
+def test_a_run_ends_with_a_card_that_the_hub_reads_and_no_hash_covers(model: str) -> None:
+    card = card_of(model).read_text("utf-8")
+    metadata = metadata_of(card)
+    assert metadata["library_name"] == "mtkit"
+    assert metadata["metrics"] == ["bleu", "chrf", "ter"]
+    assert "| test set | BLEU |" in card and "\n# license: " in card
+    card_of(model).write_text("my own card", "utf-8")
+    assert call("info", model, "--verify") == 0
+
+
+def test_the_code_of_the_card_of_a_model_translates(model: str, capsys: Capture) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", card_of(model).read_text("utf-8"), re.S)
+    shutil.copytree(Path(model, "model"), "model")
+    capsys.readouterr()
+    exec(code, {})
+    assert capsys.readouterr().out == f"{load(model).translate([LINE])}\n"
+
+
+def test_a_card_that_nobody_has_edited_follows_the_model(model: str) -> None:
+    rewrite_model(model)
+    assert "12 steps" in card_of(model).read_text("utf-8")
+    write_card(Path(model, "model"))
+    assert "99 steps" in card_of(model).read_text("utf-8")
+
+
+def test_an_edited_card_stays_when_the_model_is_replaced(model: str, capsys: Capture) -> None:
+    edited = card_of(model).read_text("utf-8").replace(LICENCE_GAP, "license: cc-by-4.0")
+    card_of(model).write_text(edited, "utf-8")
+    write_card(Path(model, "model"))
+    assert "earlier model" not in capsys.readouterr().err
+    rewrite_model(model)
+    write_card(Path(model, "model"))
+    assert card_of(model).read_text("utf-8") == edited
+    assert "describes an earlier model" in capsys.readouterr().err
+    card_of(model).write_text("my own card", "utf-8")
+    write_card(Path(model, "model"))
+    assert "earlier model" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_export_takes_the_edited_card_along_with_code_of_its_own(
+    format: str, model: str
+) -> None:
+    made = export(model, format)
+    shutil.rmtree("out")
+    written = card_of(model).read_text("utf-8")
+    card_of(model).write_text(written.replace(LICENCE_GAP, "license: cc-by-4.0"), "utf-8")
+    assert export(model, format) == made.replace(LICENCE_GAP, "license: cc-by-4.0")
+
+
+def test_an_export_follows_no_link_in_the_place_of_a_card(model: str) -> None:
+    Path("secret").write_text("SECRET", "utf-8")
+    card_of(model).unlink()
+    card_of(model).symlink_to(Path("secret").resolve())
+    assert call("export", "-m", model, "--to", "huggingface", "-o", "out") == 1
+    assert not Path("out").exists()
 
 
 def test_an_edited_card_does_not_damage_an_export(model: str) -> None:
