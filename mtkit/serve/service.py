@@ -169,7 +169,7 @@ class Service:
                 translation = await self._submit(line, first, settings)
                 for leg in others:
                     line = translation.text
-                    translation = _join_steps(translation, await self._submit(line, leg, settings))
+                    translation = join_steps(translation, await self._submit(line, leg, settings))
                 if not alternatives:
                     return translation
                 # Another search, so that the best translation is the same with and without it.
@@ -218,7 +218,7 @@ def _cancel_search(started: Future[Future[list[Translation]]]) -> None:
         started.result().cancel()
 
 
-def _join_steps(first: Translation, second: Translation) -> Translation:
+def join_steps(first: Translation, second: Translation) -> Translation:
     """Return what two models, one after the other, make of a line.
 
     It has no confidence, because confidence holds for one model.

@@ -1,8 +1,9 @@
 """Measure `mtkit serve`: throughput compared with `mtkit translate`, and how long clients wait.
 
 Clients send one sentence at a time, each over a connection of its own. In turn with them,
-`mtkit translate` translates the same sentences from a file, and a `Translator` translates single
-sentences. The clients share the cores with the server, so they slow it down.
+`mtkit translate` translates the same sentences from a file. One client alone takes turns with a
+`Translator`, sentence by sentence, so that both meet the same machine. The clients share the cores
+with the server, so they slow it down.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import argparse
 import asyncio
 import itertools
 import json
+import math
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -21,6 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import parse_headers
 from pathlib import Path
 
 from mtkit.decoding.api import Translator, load
@@ -62,12 +66,15 @@ def main() -> None:
         translator.translate(lines[:WARM_UP])
         for _ in range(arguments.rounds):
             files.append(measure_file(arguments.model, arguments.text, len(lines)))
-            bare.append(measure_bare(translator, lines[:200]))
             for count in arguments.clients:
-                asked = lines if count > 1 else lines[:200]
-                measured[count].append(asyncio.run(ask_all(port, asked, count)))
+                if count > 1:
+                    measured[count].append(asyncio.run(ask_all(port, lines, count)))
+                else:
+                    alone, translating = take_turns(port, translator, lines[:200])
+                    measured[count].append(alone)
+                    bare.append(translating)
     file_rate = statistics.median(files)
-    bare_seconds = statistics.median(bare)
+    bare_seconds = statistics.median(bare) if bare else math.nan
     print(f"mtkit translate, a file: {file_rate:,.0f} sentences/s")
     print(f"Translator, a sentence at a time: median {1000 * bare_seconds:.1f} ms")
     print("clients  sentences/s  of the file  median ms  99th percentile ms  of the bare engine")
@@ -117,14 +124,29 @@ def measure_file(model: str, text: Path, count: int) -> float:
     return count / float(seconds.replace(",", ""))
 
 
-def measure_bare(translator: Translator, lines: Sequence[str]) -> float:
-    """Return the median time of a call of a Translator with one sentence."""
-    seconds: list[float] = []
-    for line in lines:
-        began = time.perf_counter()
-        translator.translate([line])
-        seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds)
+def take_turns(
+    port: int, translator: Translator, lines: Sequence[str]
+) -> tuple[Measurement, float]:
+    """Let one client and a Translator translate every line.
+
+    Return what the client has seen, and the median time of a call of the Translator.
+    """
+    waiting: list[float] = []
+    translating: list[float] = []
+    with socket.create_connection(("127.0.0.1", port)) as client, client.makefile("rb") as answers:
+        for line in lines:
+            began = time.perf_counter()
+            client.sendall(encode(line))
+            assert answers.readline().startswith(b"HTTP/1.1 200")
+            length = int(parse_headers(answers)["Content-Length"])
+            answers.read(length)
+            answered = time.perf_counter()
+            translator.translate([line])
+            waiting.append(answered - began)
+            translating.append(time.perf_counter() - answered)
+    slowest = statistics.quantiles(waiting, n=100)[-1]
+    alone = Measurement(1, len(lines) / sum(waiting), statistics.median(waiting), slowest)
+    return alone, statistics.median(translating)
 
 
 async def ask_all(port: int, lines: Sequence[str], count: int) -> Measurement:

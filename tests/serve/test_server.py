@@ -23,12 +23,14 @@ from estimators import ESTIMATOR, write_model_with
 from folders import SENTENCES, as_if_trained, copier_of, train, write_model
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.decoding.api import load
+from mtkit.decoding.estimation.estimator import Estimate
+from mtkit.decoding.text.line import Translation
 from mtkit.errors import MtkitError, UserError
 from mtkit.serve import server as server_module
 from mtkit.serve.application import INTERFACES
 from mtkit.serve.directions import find_directions
 from mtkit.serve.server import ImpatientProtocol, listen, read_keys
-from mtkit.serve.service import ServerOptions
+from mtkit.serve.service import ServerOptions, join_steps
 from nasties import DEEP, INVALID, VALID
 from servers import Running, application, directions_of, held_copier, running
 
@@ -524,6 +526,23 @@ def test_alternatives_differ_from_the_translation_which_is_the_same_without_them
             texts = [plain["translatedText"], *answer["alternatives"]]
             assert len(set(texts)) == len(texts)
         assert max(numbers) == 3
+
+
+links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)))
+
+
+@given(links, links)
+def test_words_are_linked_through_a_third_language_if_both_models_link_them(
+    first: set[tuple[int, int]], second: set[tuple[int, int]]
+) -> None:
+    joined = join_steps(
+        Translation("a", alignment=first, estimate=Estimate(("copied",), 0.5)),
+        Translation("b", alignment=second, estimate=Estimate(("copied", "long"), 0.5)),
+    )
+    assert joined.text == "b"
+    assert joined.alignment == {(i, k) for i, j in first for other, k in second if j == other}
+    assert joined.flags == ("copied", "long")
+    assert joined.confidence is None  # confidence holds for one model
 
 
 # ---- the command ----
