@@ -61,8 +61,7 @@ def build_application(service: Service, options: ServerOptions) -> Starlette:
 
 async def _refuse(request: Request, failure: Exception) -> Response:
     """Return a refusal in the form of the interface to which the path belongs."""
-    path = request.url.path
-    interface = next(each for each in INTERFACES if path.startswith(each.prefix))
+    interface = next(each for each in INTERFACES if request.url.path.startswith(each.prefix))
     if not isinstance(failure, HTTPException):
         # Not the message of the failure, because it may repeat what the client sent.
         error(f"internal error: {type(failure).__name__} at {interface.prefix}", failure)

@@ -23,7 +23,7 @@ class DeeplFields(Fields):
     source_lang: str | None = Field(None, description="default: the language is detected")
     show_billed_characters: bool = False
     split_sentences: Literal["1"] = "1"
-    preserve_formatting: Literal[False, "0"] = False
+    preserve_formatting: Literal[False, "false", "0"] = False
     formality: Literal["default", "prefer_more", "prefer_less"] = "default"
     model_type: Literal["prefer_quality_optimized"] = "prefer_quality_optimized"
 

@@ -27,6 +27,7 @@ MAX_CONNECTIONS = 900
 CLIENT_SECONDS = 20.0
 """The server looks so often whether it waits for the same thing from a client as before."""
 HEADERS = [("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff")]
+HEADERS += [("X-Frame-Options", "DENY")]
 """Headers of every response."""
 
 
@@ -93,11 +94,11 @@ def listen(options: ServerOptions) -> socket.socket:
     """Open the port; UserError if that fails."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
-        address = (options.host, options.port)
-        listener = socket.create_server(address, family=family)
+        listener = socket.create_server((options.host, options.port), family=family)
     except OSError as error:
         where = f"{options.host}, port {options.port}"
-        raise UserError(f"{where}: {error.strerror}; choose another --host or --port") from None
+        reason = str(error.strerror).partition(" (")[0]  # without the address, which Python adds
+        raise UserError(f"{where}: {reason}; choose another --host or --port") from None
     # Connections inherit it. With Nagle's algorithm, every response would wait 40 ms for an
     # acknowledgement of its head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
