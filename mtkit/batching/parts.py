@@ -42,7 +42,7 @@ from mtkit.tokenizer.train_spm import sample_pairs
 
 PARTS = "parts"
 """The folder of the index and of all parts in a run."""
-SAMPLED_ROWS = 1_000_000
+SAMPLED_ROWS = 200_000
 """Number of rows of a corpus, at equal distances, of which statistics are computed."""
 ALIGNED_PAIRS = 100_000
 """Number of pairs from which links between words are learned."""
