@@ -63,6 +63,19 @@ def test_only_line_feeds_end_lines(lines: list[str], terminated: bool, zipped: b
     assert list(read_lines(write("a.gz" if zipped else "a", text))) == lines
 
 
+@given(st.binary(max_size=60), st.integers(0, 12), st.integers(0, 12), st.integers(1, 4))
+def test_a_slice_of_the_lines_of_a_file_is_that_of_all_its_lines(
+    content: bytes, start: int, stop: int, step: int
+) -> None:
+    # Other than UTF-8, a file is refused by its content, or has other line feeds.
+    name = write("a", b"text\n" + content.replace(b"\0", b"\n"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mtkit.corpus.files.READ_BYTES", 7)  # so that lines cross blocks
+        all_lines = list(read_lines(name))
+        assert list(read_lines(name, slice(start, stop, step))) == all_lines[start:stop:step]
+        assert list(read_lines(name, slice(start, None))) == all_lines[start:]
+
+
 def test_windows_line_ends_and_byte_order_marks_are_removed() -> None:
     assert list(read_lines(write("a", b"\xef\xbb\xbfone\r\ntwo\r\n"))) == ["one", "two"]
 
