@@ -98,11 +98,10 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
     Raises:
         UserError: a corpus cannot be read or is empty, or its sides have different lengths.
     """
-    all_corpora = listed(corpora)
-    for index, corpus in enumerate(all_corpora):
+    for index, corpus in enumerate(listed(corpora)):
         is_empty = True
         for file in range(count_files(corpus)):
-            for pair in read_file(all_corpora, index, file):
+            for pair in read_file(corpus, index, file):
                 is_empty = False
                 yield pair
         if is_empty:
@@ -136,27 +135,25 @@ def count_files(corpus: Corpus) -> int:
     return len(first_side)
 
 
-def count_rows(corpora: list[Corpus], index: int, file: int) -> int:
-    """Return the number of pairs that `read_file` yields; errors are as there."""
-    corpus = corpora[index]
+def count_rows(corpus: Corpus, file: int) -> int:
+    """Return the number of pairs that `read_file` yields, and raise what it raises."""
     if isinstance(corpus, TextCorpus):  # counting lines is faster than reading them
         source, target = _file_pair(corpus, file)
         lines = count_lines(source)
         if lines != count_lines(target):
             raise UnequalSidesError((source, target))
         return lines
-    return sum(1 for _ in read_file(corpora, index, file))
+    return sum(1 for _ in read_file(corpus, 0, file))
 
 
-def read_file(
-    corpora: list[Corpus], index: int, file: int, rows: slice = ALL_ROWS
-) -> Iterator[Pair]:
-    """Yield the pairs of a file of the corpus `index`, normalised: all, or a slice of them.
+def read_file(corpus: Corpus, index: int, file: int, rows: slice = ALL_ROWS) -> Iterator[Pair]:
+    """Yield the pairs of a file of a corpus, normalised: all, or a slice of them.
+
+    `index`: that of the corpus in the list of corpora, which its pairs get; `file`: from 0.
 
     Raises:
         UserError: the file cannot be read, or its sides have different lengths.
     """
-    corpus = corpora[index]
     match corpus:
         case TextCorpus():
             texts = _read_texts(*_file_pair(corpus, file), rows)

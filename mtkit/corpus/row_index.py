@@ -30,7 +30,7 @@ class RowIndex:
             for index, corpus in enumerate(corpora):
                 counts.append([])
                 for file in range(count_files(corpus)):
-                    rows = count_rows(corpora, index, file)
+                    rows = count_rows(corpus, file)
                     counts[index].append(rows)
                     bar.advance(rows)
                 if not any(counts[index]):
@@ -56,17 +56,15 @@ class RowIndex:
             UserError: a file cannot be read.
         """
         file_start = 0
-        for corpus, counts in enumerate(self.counts):
-            for file, count in enumerate(counts):
+        for index, corpus in enumerate(self.corpora):
+            for file, count in enumerate(self.counts[index]):
                 file_rows = range(file_start, file_start + count)
                 wanted = _overlap(rows, file_rows)
                 if wanted == file_rows:
-                    yield from read_file(self.corpora, corpus, file)
+                    yield from read_file(corpus, index, file)
                 elif wanted:
                     start, stop = wanted.start - file_start, wanted.stop - file_start
-                    yield from read_file(
-                        self.corpora, corpus, file, slice(start, stop, wanted.step)
-                    )
+                    yield from read_file(corpus, index, file, slice(start, stop, wanted.step))
                 file_start += count
 
 
