@@ -122,8 +122,9 @@ class Parts:
         """
         if _states_of_files(self.config) == self._index.report[FILE_STATES]:
             return
+        indexed = self._index.manifest["inputs"]
         for name, digest in hash_texts(self.config).items():
-            if self._index.manifest["inputs"][name] != digest:
+            if indexed.get(name) != digest:
                 raise UserError(
                     f"{name} is not the text that was indexed; run `mtkit batch --parts` again, or "
                     "copy the text again"

@@ -255,6 +255,14 @@ def test_a_part_is_made_of_the_text_that_was_indexed_and_of_no_other(
 
 
 @pytest.mark.usefixtures("single_core")
+def test_a_part_is_made_of_the_corpora_that_were_indexed(own_corpus: Config) -> None:
+    table = write(Path(own_corpus.run).with_name("own.tsv"), ["a\tb"] * 150)
+    other = own_corpus.data.model_copy(update={"train": TableCorpus(table=table)})
+    with pytest.raises(UserError, match=r"data\.train\.table is not the text that was indexed"):
+        encode_part(own_corpus.model_copy(update={"data": other}), 1)
+
+
+@pytest.mark.usefixtures("single_core")
 def test_text_that_changes_while_a_part_is_encoded_is_an_error(
     own_corpus: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
