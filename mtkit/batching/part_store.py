@@ -111,7 +111,7 @@ class PartStore:
 
 
 def find_repeated(stores: Sequence[PartStore]) -> list[NDArray[np.bool_]]:
-    """Return for each row of each store whether an equal pair comes before it.
+    """Return for each row of each store whether a row with an equal key comes before it.
 
     Memory holds one byte per row, and one bucket of keys.
     """
@@ -126,9 +126,11 @@ def find_repeated(stores: Sequence[PartStore]) -> list[NDArray[np.bool_]]:
         rows = np.concatenate(
             [own["row"] + start for own, start in zip(entries, starts, strict=True)]
         )
-        # Stable, so that the first of equal pairs comes first.
+        # Stable, so that of rows with equal keys the first one comes first.
         order = np.argsort(keys, kind="stable")
         keys, rows = keys[order], rows[order]
+        # Equal keys are neighbours now; all but the first of them are repeated.
         has_equal_before = keys[1:] == keys[:-1]
-        is_repeated[rows[1:][has_equal_before]] = True
+        later_rows = rows[1:]
+        is_repeated[later_rows[has_equal_before]] = True
     return np.split(is_repeated, ends[:-1])

@@ -146,6 +146,7 @@ class Parts:
         hint_writer = self._hint_writer()
         dropped = Dropped()
         max_length = self.config.batching.max_length
+        # Lazy: tags that are words are counted while the loop below reads the pairs.
         pairs = tag_words.watch(self.rows.read(rows))
         with ExitStack() as stack:
             bar = stack.enter_context(progress(description, len(rows), "pairs"))
@@ -161,7 +162,7 @@ class Parts:
                 for pair, reason in chunk.dropped:
                     dropped.add(pair, reason)
                 bar.advance(chunk.pairs)
-        self.check_unchanged()  # nor did anybody write to the files meanwhile
+        self.check_unchanged()  # again, because somebody may have written while they were read
         report = {"dropped": dropped.record(), "tag_words": tag_words.record()}
         write_json(draft.folder / REPORT, report)
 

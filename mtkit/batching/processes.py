@@ -78,7 +78,7 @@ def _run_processes(parts: Parts, numbers: Sequence[int], count: int) -> None:
             for number, (code, messages) in zip(numbers, pool.map(encode, numbers), strict=True):
                 _pass_on(number, code, messages)
                 bar.advance(len(parts.rows_of(number)))
-        finally:  # after an error or a stop signal, the others end, too
+        finally:  # after an error or a stop signal, the others end, too; ended ones ignore it
             pool.shutdown(wait=False, cancel_futures=True)
             for process in processes:
                 process.terminate()

@@ -71,5 +71,6 @@ class RowIndex:
 def _overlap(rows: range, file: range) -> range:
     """Return those of `rows` that a file has."""
     start = max(rows.start, file.start)
-    start += (rows.start - start) % rows.step  # to the next row of `rows`
+    # `rows` has every step-th row, so the first of them in the file may be later.
+    start += (rows.start - start) % rows.step
     return range(start, min(rows.stop, file.stop), rows.step)
