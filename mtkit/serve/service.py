@@ -21,7 +21,7 @@ from mtkit.corpus.languages import rank_languages
 from mtkit.decoding.api import Translator
 from mtkit.decoding.estimation.estimator import Estimate
 from mtkit.decoding.text.line import Line, Translation
-from mtkit.errors import MtkitError, UserError
+from mtkit.errors import UserError
 from mtkit.report import warn
 from mtkit.serve.directions import Directions, Leg, ServedDirection
 
@@ -204,7 +204,7 @@ class Service:
         try:
             # A client that goes away does not stop the loading, for which others may wait.
             return await asyncio.shield(asyncio.wrap_future(model))
-        except MtkitError as error:
+        except Exception as error:  # of any library that loads it, such as for lack of memory
             if self._models.get(leg.place) is model:
                 del self._models[leg.place]  # the next request tries again
                 warn(str(error))

@@ -367,14 +367,15 @@ def test_a_translation_does_not_depend_on_who_else_asks(tmp_path: Path) -> None:
         assert list(pool.map(ask, lines)) == alone
 
 
+@pytest.mark.parametrize("kind", [MtkitError, RuntimeError])
 def test_a_model_that_cannot_be_loaded_is_tried_again(
-    send: Send, capsys: pytest.CaptureFixture[str]
+    kind: type[Exception], send: Send, capsys: pytest.CaptureFixture[str]
 ) -> None:
     translators: dict[str, Any] = {}
 
     class Missing(dict[str, Any]):
         def __missing__(self, place: str) -> Any:
-            raise MtkitError("the disk is gone")
+            raise kind("the disk is gone")
 
     translators = Missing()
     with application(translators, EN_DE) as send_missing:
