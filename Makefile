@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo student quick test crash-test exact-test hostile-test mutants check fix schema multi30k clean
+.PHONY: demo student quick test gate crash-test exact-test hostile-test mutants check fix schema multi30k clean
 
 demo: $(INSTALLED)
 	$(BIN)/mtkit run --demo
@@ -37,6 +37,10 @@ test: $(INSTALLED)
 # Campaigns: the same laws on many more random cases. Some minutes each.
 crash-test: $(INSTALLED)
 	$(BIN)/python -m pytest -m campaign -rP tests/hostile/test_crashes.py
+
+# The code makes what it made when `python tests/gate.py RECORD` ran.
+gate: $(INSTALLED)
+	RECORD=$(abspath $(RECORD)) $(BIN)/python -m pytest -m campaign tests/test_gate.py
 
 exact-test: $(INSTALLED)
 	$(BIN)/python -m pytest -m campaign tests/training/test_exact_bits.py

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from mtkit import plugins
 from mtkit.artifacts.ancestors import describe_ancestors
 from mtkit.artifacts.manifest import Artifact, Kind, OtherFormatError, kind_at, open_artifact
 from mtkit.artifacts.runs import (
@@ -21,6 +22,7 @@ from mtkit.artifacts.runs import (
     config_of,
     default_place,
     find_owner,
+    read_known_steps,
 )
 from mtkit.config.base import flattened
 from mtkit.config.corpora import TextCorpus
@@ -30,15 +32,6 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, plural, printable, table, warn, wrap
-from mtkit.study.curves import (
-    Panel,
-    check_picture,
-    draw_curves,
-    draw_sparklines,
-    learning_curves,
-    plan_rates,
-    read_index,
-)
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.metrics_log import SHOWN_SCORES, MetricsLog
 
@@ -99,7 +92,7 @@ class RunInfo:
     @property
     def progress(self) -> RunProgress | None:
         """How far training has come; None if it has not begun."""
-        index = read_index(self.place)
+        index = read_known_steps(self.place)
         last = self.records[-1] if self.records else {}
         step = max(last.get("step", 0), index.get("last", 0))
         if not step:
@@ -259,10 +252,7 @@ def info(
         UserError: `path` is nothing of this kind, or `verify` finds damage.
     """
     if plot:
-        if output is not None:
-            check_picture(output)
-        run, settings = _open_run(path)
-        _plot(run, settings, output)
+        plugins.load_plugin("actions", "plot")(path, output)
         return
     if config:
         lines = _settings_yaml(path, explain)
@@ -272,20 +262,12 @@ def info(
     data_lines(map(printable, lines))
 
 
-def _plot(run: Path, config: Config, output: Path | None) -> None:
-    """Plot the curves of a run, or the planned learning rate if the run has logged nothing."""
-    panels = list(learning_curves({"": MetricsLog(run).read()}))
-    if not panels:
-        rates = plan_rates(config, read_index(run))
-        panels = [Panel("planned learning rate", "step", {"": rates})]
-    if output is not None:
-        draw_curves(panels, [""], output)
-    else:
-        data_lines(line for panel in panels for line in (*draw_sparklines(panel), ""))
+def open_run_settings(path: Path | None) -> tuple[Path, Config]:
+    """Return directory and settings of a run; default: `default_place` or ./mtkit.yaml.
 
-
-def _open_run(path: Path | None) -> tuple[Path, Config]:
-    """Return directory and settings of a run; default: `default_place` or ./mtkit.yaml."""
+    Raises:
+        UserError: `path` is neither a run directory nor a config file.
+    """
     folder = path or default_place()
     if (folder / SETTINGS).is_file():
         return folder, config_of(folder)
@@ -305,7 +287,7 @@ def _settings_yaml(path: Path | None, with_comments: bool) -> Iterator[str]:
     artifact = _open_artifact(path or default_place())
     settings: Mapping[str, Any]
     if artifact is None:
-        _, config = _open_run(path)
+        _, config = open_run_settings(path)
         settings = config.model_dump(mode="json")
     else:
         settings = artifact.manifest["settings"]
@@ -332,7 +314,7 @@ def open_run_info(path: Path | None, *, verify: bool) -> RunInfo:
     config_file = None
     if place.is_file():
         config_file = place
-        folder, _ = _open_run(place)
+        folder, _ = open_run_settings(place)
     elif is_not_begun:
         config_file = LOCAL
     artifact = _open_artifact(folder, verify=verify)

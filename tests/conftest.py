@@ -26,7 +26,7 @@ import signatures
 if not Path("/dev/nvidiactl").exists():  # on a machine without a GPU, Triton interprets the kernels
     os.environ.setdefault("TRITON_INTERPRET", "1")
 with suppress(ImportError):  # Triton compiles its functions, which no check can wrap
-    import mtkit.models.fast.triton_kernels  # noqa: F401
+    import mtkit.extras.gpu.triton_kernels  # noqa: F401
 install_import_hook("mtkit", "signatures.checked")
 
 # A process started with & ignores Ctrl-C, one started by nohup ignores SIGHUP, and child processes

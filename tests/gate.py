@@ -51,7 +51,7 @@ METRICS = ("loss", "gradient_norm", "bleu", "chrf")
 
 
 def make_record(folder: Path) -> Iterator[str]:
-    """Train four tiny models in a folder, translate with them, and yield the lines of the record."""
+    """Train four tiny models in a folder, translate with them, and yield the record."""
     texts = write_texts(folder)
     pair = _corpus(texts, "en", "ko")
     reversed_pair = _corpus(texts, "ko", "en")
@@ -115,7 +115,12 @@ def _corpus(texts: dict[str, Path], source: str, target: str) -> dict[str, dict[
 
 
 def _train(
-    folder: Path, name: str, data: dict[str, Any], model: dict[str, Any], steps: int, **training: Any
+    folder: Path,
+    name: str,
+    data: dict[str, Any],
+    model: dict[str, Any],
+    steps: int,
+    **training: Any,
 ) -> Iterator[str]:
     """Run all stages; yield the files of its artifacts, its losses and its scores."""
     is_adapted = "init_from" in training

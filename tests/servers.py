@@ -17,10 +17,10 @@ import httpx
 from folders import copier_of, train
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Engine, NBestLists, Request, Sentence
-from mtkit.serve.application import build_application
-from mtkit.serve.directions import Directions, Leg, ServedDirection
-from mtkit.serve.server import address_of, build_server, listen
-from mtkit.serve.service import ServerOptions, Service
+from mtkit.extras.serve.application import build_application
+from mtkit.extras.serve.directions import Directions, Leg, ServedDirection
+from mtkit.extras.serve.server import address_of, build_server, listen
+from mtkit.extras.serve.service import ServerOptions, Service
 
 
 def directions_of(*pairs: str, tag: str | None = None) -> Directions:

@@ -11,15 +11,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 import pytest
+
+from mtkit import plugins
 
 PACKAGE = Path(__file__).parents[1] / "mtkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "arguments"),
-    ("terms", "machine", "symbols", "prefetch", "signals"),
+    ("plugins", "terms", "machine", "symbols", "prefetch", "signals"),
     ("report",),
     ("progress",),
     ("config",),
@@ -32,13 +35,12 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("decoding",),
     ("formats",),
     ("training",),
-    ("study",),
     ("init", "info", "guide"),
     ("evaluation",),
     ("pipeline",),
-    ("serve",),
     ("cli",),
     ("", "__main__"),
+    ("extras",),
 )
 """Folders and modules from the ground up; "" is `mtkit` itself.
 
@@ -46,9 +48,18 @@ A module imports from its own entry and from lower floors.
 """
 
 LIGHT = ["__init__", "artifacts/manifest", "report", "config/locate", "config/yaml"]
-LIGHT += ["cli/main", "cli/benchmarks", "cli/guide", "cli/preparation", "cli/options"]
-LIGHT += ["cli/server", "cli/stages", "cli/studies", "info", "study/curves", "training/metrics_log"]
+LIGHT += ["cli/main", "cli/guide", "cli/models", "cli/options", "cli/preparation", "cli/stages"]
+LIGHT += [
+    "info",
+    "plugins",
+    "training/metrics_log",
+    "extras/serve/command",
+    "extras/study/commands",
+]
+LIGHT += ["extras/study/bench/commands", "extras/study/curves"]
 """Files that import nothing heavy, so that light commands start fast."""
+COMMAND_MODULES = {"extras.serve.command", "extras.study.commands", "extras.study.bench.commands"}
+"""Modules of extras that define commands, as those of `cli` do."""
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
 HEAVY |= {"rich"}
 
@@ -103,6 +114,30 @@ def test_no_import_runs_upward() -> None:
             assert other == room or below < floor, f"{name_of(path)} imports {name}"
 
 
+def extra_of(name: str) -> str | None:
+    """Return the extra of a module; None if it is a module of the core."""
+    room, _, inside = name.partition(".")
+    return inside.partition(".")[0] if room == "extras" else None
+
+
+def test_an_extra_imports_no_other_extra() -> None:
+    """And `FLOORS` says that the core imports none."""
+    for path in MODULES:
+        extra = extra_of(name_of(path))
+        for name in own_imports(path):
+            assert extra is None or extra_of(name) in (None, extra), f"{path} imports {name}"
+
+
+def test_each_entry_point_leads_to_something() -> None:
+    text = (PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8")
+    groups = tomllib.loads(text)["project"]["entry-points"]
+    for group, names in groups.items():
+        found = plugins.find_plugins(cast(plugins.PluginGroup, group.removeprefix("mtkit.")))
+        assert {name: point.value for name, point in found.items()} == names
+        for name in names:
+            plugins.load_plugin(cast(plugins.PluginGroup, group.removeprefix("mtkit.")), name)
+
+
 def test_imports_form_no_cycle() -> None:
     waiting = {name_of(path): own_imports(path) for path in MODULES}
     while ready := {name for name, needed in waiting.items() if not needed & waiting.keys()}:
@@ -136,7 +171,7 @@ def public_names(path: Path) -> Iterator[str]:
 def test_no_public_name_is_defined_in_two_modules() -> None:
     homes = defaultdict(list)
     for path in MODULES:
-        if room_of(name_of(path))[1] != "cli":  # commands are named as what they call
+        if "typer" not in set(imports(path)):  # commands are named as what they call
             for name in set(public_names(path)):
                 homes[name].append(name_of(path))
     twice = {name: modules for name, modules in homes.items() if len(modules) > 1}
@@ -154,8 +189,9 @@ def test_only_report_prints_and_only_cli_imports_typer() -> None:
         packages = {name.split(".")[0] for name in imports(path)}
         room = room_of(name_of(path))[1]
         assert "rich" not in packages or room in ("report", "progress", "cli"), path
-        assert "typer" not in packages or room == "cli", path
-        assert not packages & {"starlette", "uvicorn"} or room == "serve", path
+        assert "typer" not in packages or room == "cli" or name_of(path) in COMMAND_MODULES, path
+        is_server = extra_of(name_of(path)) == "serve"
+        assert is_server or not packages & {"starlette", "uvicorn"}, path
         assert "click" not in packages, path
         calls = {node.id for node in ast.walk(parse(path)) if isinstance(node, ast.Name)}
         assert "print" not in calls, path
@@ -201,7 +237,7 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
 
 PREDICATES_OF_STR = {"isalpha", "isalnum", "islower", "isupper", "istitle", "isspace"}
 PREDICATES_OF_STR |= {"isdigit", "isdecimal", "isnumeric", "isprintable"}
-ROOMS_OF_TEXT = ("corpus", "tokenizer", "batching", "scoring", "decoding", "init", "study")
+ROOMS_OF_TEXT = ("corpus", "tokenizer", "batching", "scoring", "decoding", "init", "extras")
 
 
 def test_text_is_judged_by_one_module_of_predicates() -> None:

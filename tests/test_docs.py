@@ -22,7 +22,8 @@ PATHS = [
 ]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PATHS}
 README = TEXTS["README.md"]
-FOLDERS = [path.parent for path in sorted((ROOT / "mtkit").glob("*/__init__.py"))]
+PACKAGES = [*(ROOT / "mtkit").glob("*/__init__.py"), *(ROOT / "mtkit/extras").glob("*/__init__.py")]
+FOLDERS = sorted(path.parent for path in PACKAGES)
 
 
 def blocks(language: str) -> list[str]:

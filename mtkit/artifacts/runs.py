@@ -231,6 +231,16 @@ def _read_index(path: Path) -> tuple[int | None, int]:
     raise UserError(f"{path} is damaged; resume with `mtkit train`")
 
 
+def read_known_steps(run: Path) -> dict[str, int]:
+    """Return the steps in the index of checkpoints; empty if the index cannot be read."""
+    try:
+        index = read_json(run / CHECKPOINTS / INDEX)
+    except (OSError, UserError):
+        return {}
+    steps = index.items() if isinstance(index, dict) else ()
+    return {name: step for name, step in steps if type(step) is int}
+
+
 def _open_checkpoint(folder: Path, step: int) -> Artifact:
     """Return a verified checkpoint; errors are as in `open_artifact`."""
     return open_artifact(checkpoint_at(folder, step), "checkpoint", verify=True)

@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
 import typer
 
-from mtkit import report
+from mtkit import plugins, report
 from mtkit.artifacts.manifest import VERSION
-from mtkit.cli import benchmarks, guide, preparation, server, stages, studies
-from mtkit.cli.options import Command
+from mtkit.cli import guide, models, preparation, stages
+from mtkit.cli.options import Command, CommandGroup
 from mtkit.errors import HOW_TO_CONTINUE, MtkitError, is_out_of_memory
 from mtkit.signals import exit_on_stop_signals
 
@@ -35,43 +35,39 @@ COMMANDS: Mapping[str, Function] = {
     "init": preparation.init,
     "finish": stages.finish,
     "translate": stages.translate,
-    "serve": server.serve,
-    "score": studies.score,
-    "attend": studies.attend,
-    "export": studies.export,
-    "info": studies.info,
-    "compare": studies.compare,
+    "score": models.score,
+    "export": models.export,
+    "info": models.info,
     "guide": guide.guide,
 }
-"""The commands, in the order of --help."""
-BENCH_COMMANDS: Mapping[str, Function] = {
-    "train": benchmarks.train,
-    "translate": benchmarks.translate,
-    "layers": benchmarks.layers,
-}
-"""The commands of `mtkit bench`."""
+"""The commands of the core, in the order of --help, which lists those of extras after them."""
 CONTINUED = frozenset({"run", "train-spm", "batch", "train", "finish"})
 """Commands that keep what is complete when they are interrupted."""
 
 
 def build_app(*names: str) -> typer.Typer:
-    """Return the command line with the commands `names`, or with all of them and `bench`."""
+    """Return the command line with the commands `names`, or with all commands."""
     app = typer.Typer(
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(mtkit)
-    for name in names or COMMANDS:
-        app.command(name, cls=Command)(COMMANDS[name])
-    if not names:
-        bench = typer.Typer(
-            rich_markup_mode=None, help="Measure how fast this machine trains and translates."
-        )
-        for name, function in BENCH_COMMANDS.items():
-            bench.command(name, cls=Command)(function)
-        app.add_typer(bench, name="bench")
+    for name in names or list_commands():
+        command = COMMANDS[name] if name in COMMANDS else plugins.load_plugin("commands", name)
+        if isinstance(command, CommandGroup):
+            group = typer.Typer(rich_markup_mode=None, help=command.help)
+            for inner_name, function in command.commands.items():
+                group.command(inner_name, cls=Command)(function)
+            app.add_typer(group, name=name)
+        else:
+            app.command(name, cls=Command)(command)
     return app
+
+
+def list_commands() -> list[str]:
+    """Return the names of all commands, in the order of --help."""
+    return [*COMMANDS, *plugins.find_plugins("commands")]
 
 
 def _print_version(requested: bool) -> bool:
@@ -108,8 +104,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     code = 0
     try:
         # Only the requested command, because Typer takes 0.05 s to prepare all of them.
-        names = [name for name in arguments[:1] if name in COMMANDS]
-        app = build_app(*names)
+        app = build_app(*_find_command(arguments))
         code = app(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
     except SystemExit:
         if not stop.received:
@@ -128,6 +123,13 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         # gloo, which torch never frees.
         os._exit(code)
     sys.exit(code)
+
+
+def _find_command(arguments: Sequence[str]) -> list[str]:
+    """Return the first argument if it is a command, which is faster than to prepare all."""
+    first = arguments[:1]
+    is_command = first and (first[0] in COMMANDS or first[0] in plugins.find_plugins("commands"))
+    return list(first) if is_command else []
 
 
 def _prepare_streams() -> None:

@@ -8,7 +8,8 @@ effect when they are parsed; so no command uses their values.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -66,6 +67,14 @@ class Command(TyperCommand):
         write = formatter.write_dl
         formatter.write_dl = lambda rows: write([_plain_help(*row) for row in rows])
         super().format_options(ctx, formatter)
+
+
+@dataclass(frozen=True)
+class CommandGroup:
+    """Commands whose names follow that of the group, such as `mtkit bench train`."""
+
+    help: str
+    commands: Mapping[str, Callable[..., None]]
 
 
 def _repeat_options(parameters: Sequence[Any], args: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from mtkit import report
+from mtkit import plugins, report
 from mtkit.cli.options import (
     DEFAULT_RUN,
     ComputeType,
@@ -226,9 +226,7 @@ def train(
     """
     with open_config(config, demo=demo, run=folder, overrides=overrides) as settings:
         if dry_run is not None:
-            from mtkit.study.dry_run import dry_run as estimate_training
-
-            estimate_training(settings, dry_run)
+            plugins.load_plugin("actions", "dry_run")(settings, dry_run)
             return
         from mtkit.training.train import train as train_model
 

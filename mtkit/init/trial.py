@@ -23,13 +23,13 @@ from mtkit.init.facts import CorpusFacts
 from mtkit.init.presets import MAX_SUBWORDS, Plan, Trial
 from mtkit.models.device import pick_device
 from mtkit.report import silently
-from mtkit.study.bench.timing import window_rates
-from mtkit.study.bench.training_speed import timed_steps
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train_spm import VocabularyTooLarge, train_tokenizer
 from mtkit.training.process_group import FirstOfSeveral
 from mtkit.training.processes import count_processes, threads_per_process
 from mtkit.training.setup import RunInputs
+from mtkit.training.speed import timed_steps
+from mtkit.training.timing import window_rates
 
 TRIAL_SECONDS = 4.0
 MAX_VALIDATION_PAIRS = 100

@@ -156,7 +156,7 @@ class Checkpoints:
         state.progress = PROGRESS.validate_python(read_json(checkpoint.file(STATE)))
         state.seconds = checkpoint.report["seconds"]
         state.write_figures()
-        state.restart_graphs()
+        state.restart_launcher()
 
 
 def recorded_processes(folder: Path) -> int | None:

@@ -33,15 +33,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mtkit.models.acceleration import find_acceleration
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.fast.accelerate import runs_triton
 from mtkit.symbols import PAD
 from mtkit.training.batch import Batch
 
 CHUNK_TOKENS = {"cpu": 1024, "cuda": 8192}
 """Number of tokens per chunk: large enough for efficient matrix products."""
-MAX_FUSED = 1 << 16
-"""Largest vocabulary for the fused kernel: logits of one token that fit into a GPU's registers."""
 PIECE_TOKENS = 32
 """Number of tokens per softmax on a CPU; with 8,000 subwords they take 1 MB of float32."""
 
@@ -154,16 +152,18 @@ def _loss_terms(
     exact = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     rows = CHUNK_TOKENS.get(hidden.device.type, 1024)
     terms = [hidden.new_empty((0, 2), dtype=exact)]  # so that `cat` has a tensor if R is 0
-    is_fused = runs_triton(hidden.device) and exact == torch.float32 and len(weight) <= MAX_FUSED
     # All chunks use the same memory.
     buffer = weight.new_empty(min(rows, len(gold)), len(weight))
+    fused_softmax = None
+    if exact == torch.float32:
+        fused_softmax = find_acceleration(hidden.device.type).find_softmax(buffer)
     for start in range(0, len(gold), rows):
         chunk = slice(start, start + rows)
         chunk_hidden = hidden[chunk]
         chunk_gold = gold[chunk]
         logits = torch.mm(chunk_hidden, weight.T, out=buffer[: len(chunk_gold)])  # (C, V)
-        if is_fused:
-            terms.append(_fused_softmax(logits, chunk_gold, smoothing))
+        if fused_softmax is not None:
+            terms.append(fused_softmax(logits, chunk_gold, smoothing))
         else:
             terms += _softmax_by_pieces(logits, chunk_gold, smoothing, exact)
         if gradients is not None:
@@ -174,17 +174,10 @@ def _loss_terms(
     return torch.cat(terms)
 
 
-def _fused_softmax(logits: Tensor, gold: Tensor, smoothing: float) -> Float[Tensor, "C 2"]:
-    """Do what kernels.subtract_targets does, on a GPU."""
-    from mtkit.models.fast.kernels import subtract_targets  # a machine without a GPU has no Triton
-
-    return subtract_targets(logits, gold, smoothing)
-
-
 def _softmax_by_pieces(
     logits: Float[Tensor, "C V"], gold: Int[Tensor, "C 1"], smoothing: float, exact: torch.dtype
 ) -> Iterator[Float[Tensor, "P 2"]]:
-    """Do what kernels.subtract_targets does, on any device; yield the terms of P tokens at a time.
+    """Do what a `FusedSoftmax` does, on any device; yield the terms of P tokens at a time.
 
     The logits are changed in place, as far as the iterator has come.
     """

@@ -43,9 +43,9 @@ from mtkit.corpus.read import hash_corpora, paths_of, read_pairs
 from mtkit.decoding.text.glossary import Glossary, read_glossary
 from mtkit.errors import UserError, blame_setting
 from mtkit.formats.origin import find_given_model
+from mtkit.models.acceleration import find_acceleration
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.fast.accelerate import accelerate, shared_row_width
 from mtkit.models.folder import read_model_config, save_model_config
 from mtkit.models.growth import grow_weights
 from mtkit.models.weights import assign_weights, build_without_weights, read_weights
@@ -132,8 +132,7 @@ class RunInputs:
         model = self.initial_model()
         precision = pick_precision(config.training.precision, device)
         model.to(device)
-        if device.type == "cuda":
-            accelerate(model)
+        find_acceleration(device.type).accelerate(model)
         return new_state(model, config.training, precision)
 
     def _grow_given_weights(self, origin: Artifact) -> dict[str, Tensor]:
@@ -150,7 +149,8 @@ class RunInputs:
 
     def stream(self, model: EncoderDecoder, group: ProcessGroup) -> Stream:
         """Return the batches of all steps; on a GPU, short sentences share a row if possible."""
-        return Stream(self.config, self.data, group, shared_row_width(model))
+        row_width = find_acceleration(model.device.type).shared_row_width(model)
+        return Stream(self.config, self.data, group, row_width)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from mtkit.config.settings import Criterion, TrainingSettings
+from mtkit.models.acceleration import Inputs, Launcher, find_acceleration
 from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.fast.graphs import Graphs, Inputs
 from mtkit.training.data import Position
 from mtkit.training.figures import Figures
 from mtkit.training.gradients import Gradients
@@ -129,8 +129,8 @@ class TrainState:
     """Progress at the last `read_figures`; only step, position and learning rate are current."""
     figures: Figures
     """Sums, norm and counts of skipped steps, on the device; `read_figures` copies them."""
-    graphs: Graphs | None
-    """CUDA graphs of the parts of a step; None if there is no GPU."""
+    launcher: Launcher
+    """What calls the functions of a step; on a GPU, CUDA graphs."""
     seconds: float = 0.0
     """Duration of the run so far, without interruptions."""
 
@@ -140,22 +140,18 @@ class TrainState:
         return torch.autocast(device, TORCH_DTYPES[precision], precision != "float32")
 
     def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
-        """Return function(inputs); on a GPU, compute it by a CUDA graph, see `Graphs.call`."""
-        if self.graphs is None:
-            return function(inputs)
-        return self.graphs.call(name, function, inputs)
+        """Return function(inputs), computed as fast as the device can; see `Launcher.call`."""
+        return self.launcher.call(name, function, inputs)
 
-    def restart_graphs(self) -> None:
-        """Discard all graphs, because weights or optimizer state have moved in memory."""
-        if self.graphs is not None:
-            self.graphs = Graphs()
+    def restart_launcher(self) -> None:
+        """Forget what was recorded, because weights or optimizer state have moved in memory."""
+        self.launcher = find_acceleration(self.model.device.type).new_launcher()
 
     def complete_step(self, rate: float) -> None:
         """Count a step with the learning rate `rate`, which the device may still be computing."""
         self.progress.step += 1
         self.progress.window.learning_rate = rate
-        if self.graphs is not None:
-            self.graphs.pace()
+        self.launcher.pace()
 
     def read_figures(self) -> None:
         """Wait for the device, and copy all `figures` to `progress` by one transfer.
@@ -202,5 +198,5 @@ def new_state(
         optimizer=build_optimizer(model, training.optimizer),
         progress=TrainingProgress(precision),
         figures=Figures(device),
-        graphs=Graphs() if device.type == "cuda" else None,
+        launcher=find_acceleration(device.type).new_launcher(),
     )

@@ -49,9 +49,9 @@ from safetensors.torch import load_file
 from mtkit.config.yaml import load_config
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
+from mtkit.extras.study.bench import results, sample
 from mtkit.machine import peak_bytes
 from mtkit.report import data_lines, table
-from mtkit.study.bench import results, sample
 
 HERE = Path(__file__).parent
 NEVER = 10**9

@@ -15,7 +15,7 @@ import numpy as np
 from large_corpora import draw_long_lengths
 
 from mtkit.batching.store import Lengths
-from mtkit.study.bench.sample import draw_lengths, draw_tokens
+from mtkit.extras.study.bench.sample import draw_lengths, draw_tokens
 
 FIRST_CHARACTER = 0x20000
 """The first of the ideographs that the text consists of."""

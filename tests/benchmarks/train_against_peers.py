@@ -45,7 +45,7 @@ from processes import mtkit, run, start, wait
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
-from mtkit.study.bench.sample import size_config
+from mtkit.extras.study.bench.sample import size_config
 from mtkit.tokenizer.codec import Tokenizer
 
 BEST_PRECISION = {"tiny": "float32", "base": "bfloat16"}

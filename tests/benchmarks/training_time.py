@@ -16,8 +16,9 @@ from pathlib import Path
 
 from torch.profiler import profile
 
+from mtkit.extras.study.bench.training_speed import open_training_sample
 from mtkit.report import data_lines, table
-from mtkit.study.bench.training_speed import open_training_sample, timed_steps
+from mtkit.training.speed import timed_steps
 
 
 def main() -> None:

@@ -33,9 +33,9 @@ from processes import mtkit, run
 
 from mtkit.decoding.api import load as load_translator
 from mtkit.decoding.engines.conversion import cached
+from mtkit.extras.study.bench.translation_speed import measure_in_process, open_translation_task
 from mtkit.formats.huggingface import export_to_huggingface
 from mtkit.models.folder import OpenedModel, open_model
-from mtkit.study.bench.translation_speed import measure_in_process, open_translation_task
 
 HERE = Path(__file__).parent
 SECONDS = 5.0

@@ -26,8 +26,8 @@ from architectures import (
 )
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.errors import UserError
+from mtkit.models.acceleration import can_share_rows
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.fast.accelerate import can_share_rows
 from mtkit.models.interfaces import select
 from mtkit.models.layers import Dropout
 from mtkit.models.layout import Layout

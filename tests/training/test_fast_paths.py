@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import mtkit
+from mtkit.models.acceleration import Acceleration
 from mtkit.models.attention import MultiHeadAttention
 from mtkit.symbols import PAD
 from mtkit.training.batch import Batch
@@ -64,7 +65,7 @@ def without_packing(patch: MonkeyPatch) -> None:
 
 def with_shared_rows(patch: MonkeyPatch) -> None:
     """Let several sentences share a row, as on a GPU."""
-    patch.setattr("mtkit.training.setup.shared_row_width", lambda model: 16)
+    patch.setattr(Acceleration, "shared_row_width", lambda self, model: 16)
 
 
 def with_fused_attention(patch: MonkeyPatch) -> None:

@@ -1,0 +1,245 @@
+"""Commands for finished runs and models: `score`, `export` and `info`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+from mtkit import plugins
+from mtkit.cli.options import (
+    DEFAULT_MODEL,
+    ComputeType,
+    Debug,
+    Glossary,
+    Json,
+    Language,
+    Model,
+    Quiet,
+    Tag,
+    refuse,
+)
+from mtkit.errors import UserError
+from mtkit.report import show
+
+
+def score(
+    reference: Annotated[
+        list[Path] | None,
+        Option(
+            "-r",
+            "--reference",
+            metavar="FILE",
+            help="Reference translations (may be repeated; optional with --scores or --source).",
+        ),
+    ] = None,
+    hypotheses: Annotated[
+        list[Path] | None, Argument(metavar="HYP", help="File of translations (default: stdin).")
+    ] = None,
+    language: Language = None,
+    source: Annotated[
+        Path | None, Option(metavar="FILE", help="Source text of the translations.")
+    ] = None,
+    paired: Annotated[
+        bool, Option("--paired", help="Test the difference from the first system for significance.")
+    ] = False,
+    worst: Annotated[
+        int,
+        Option(min=0, metavar="N", help="Show the N sentences with the lowest chrF (default: 0)."),
+    ] = 0,
+    by_length: Annotated[
+        bool, Option("--by-length", help="Score by length of the source; needs --source.")
+    ] = False,
+    scores: Annotated[
+        list[Path] | None,
+        Option(
+            metavar="FILE",
+            help="Scores of the lines of a system by another program, such as COMET, one number on "
+            "each line; once for each system, in the same order.",
+        ),
+    ] = None,
+    model: Model = None,
+    tag: Tag = None,
+    glossary: Glossary = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Score translations, with references or without.
+
+    Prints BLEU, chrF and TER with sacreBLEU's signatures and 95 % confidence intervals. With
+    several systems, "people agree" estimates how often people would rank two systems with such a
+    difference as the metric does. With --source and no -r, a model predicts chrF and says what is
+    probably wrong. With only --scores, compares these scores.
+    Example: mtkit score -r test.fr a.txt b.txt --paired
+    """
+    if not reference:
+        refuse("needs references; give them with -r", language=language, by_length=by_length)
+        if source or hypotheses:
+            refuse("needs references; give them with -r", paired=paired, scores=scores)
+            _estimate(
+                hypotheses, source, model, tag=tag, glossary=glossary, worst=worst, as_json=json
+            )
+        else:
+            refuse("needs references or --source", worst=worst or None, model=model, tag=tag)
+            refuse("needs references or --source", glossary=glossary)
+            _score_line_scores(scores, paired=paired, as_json=json)
+        return
+    refuse("cannot be used with references", model=model, tag=tag, glossary=glossary)
+    if not source:
+        refuse("needs the source text; give it with --source", by_length=by_length)
+    elif not (worst or by_length):
+        refuse("needs --worst or --by-length", source=source)
+    from mtkit.scoring.score import score_files, score_lines
+
+    systems = score_files(
+        reference,
+        hypotheses or [],
+        language=language,
+        source=source,
+        paired=paired,
+        worst=worst,
+        by_length=by_length,
+        line_scores=scores or [],
+    )
+    records = [system.record() for system in systems]
+    show(records, lambda _: score_lines(systems), as_json=json)
+
+
+def _score_line_scores(scores: list[Path] | None, *, paired: bool, as_json: bool) -> None:
+    """Print the means of --scores, and their tests."""
+    if not scores:
+        raise UserError(
+            "mtkit score: missing option '-r' / '--reference'; see `mtkit score --help`"
+        )
+    from mtkit.scoring.score import score_line_files, score_lines
+
+    systems = score_line_files(scores, paired=paired)
+    records = [system.record() for system in systems]
+    show(records, lambda _: score_lines(systems), as_json=as_json)
+
+
+def _estimate(
+    hypotheses: list[Path] | None,
+    source: Path | None,
+    model: str | None,
+    *,
+    tag: str | None,
+    glossary: Path | None,
+    worst: int,
+    as_json: bool,
+) -> None:
+    """Print what a model says of translations without references."""
+    if not hypotheses or source is None:
+        raise UserError(
+            "give references with -r; or, to estimate without them, translations and --source"
+        )
+    from mtkit.decoding.estimation.files import estimate_files, estimate_table
+
+    files = estimate_files(source, hypotheses, model, tag=tag, glossary=glossary, worst=worst)
+    records = [file.record() for file in files]
+    show(records, lambda _: estimate_table(files), as_json=as_json)
+
+
+def export(
+    folder: Annotated[
+        Path | None, Argument(metavar="DIR", help="Model to convert, with --from.")
+    ] = None,
+    model: Model = None,
+    to: Annotated[
+        str | None,
+        Option(metavar="FORMAT", help="Convert to this format: ctranslate2, huggingface or html."),
+    ] = None,
+    from_: Annotated[
+        Literal["huggingface"] | None,
+        Option("--from", help="Convert a model of this format to mtkit."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Option(
+            "-o",
+            "--output",
+            metavar="PATH",
+            help="New folder, or file for html (default for ctranslate2: a cache).",
+        ),
+    ] = None,
+    quantization: Annotated[
+        ComputeType | None,
+        Option(
+            help="Data type for ctranslate2 (default: auto, int8 if it loses at most 0.3 BLEU)."
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Export a model to another format, or import one.
+
+    Exports to CTranslate2, which `mtkit translate` also does automatically. Exports to Hugging
+    Face's MarianMT, and imports from it. Exports to one HTML page that translates in a browser,
+    without a network.
+    Example: mtkit export --to html -o translator.html
+    """
+    if from_ is not None:
+        refuse("cannot be used with --from", to=to, model=model, quantization=quantization)
+        from mtkit.formats.huggingface import from_huggingface
+
+        from_huggingface(folder, output)
+        return
+    if folder is not None:
+        raise UserError(f"{folder} is used only with --from; give a model of mtkit with -m")
+    formats = plugins.find_plugins("exporters")
+    if to is None or to not in formats:
+        raise UserError(f"export: choose a format with --to: {', '.join(formats)}")
+    export_model = plugins.load_plugin("exporters", to)
+    if to == "ctranslate2":
+        export_model(model, output, quantization=quantization)
+    else:
+        refuse("needs --to ctranslate2", quantization=quantization)
+        export_model(model, output)
+
+
+def info(
+    path: Annotated[
+        Path | None,
+        Argument(
+            metavar="PATH", help=f"Run, model, artifact or config (default: {DEFAULT_MODEL})."
+        ),
+    ] = None,
+    all: Annotated[bool, Option("--all", help="Print every figure, setting and file.")] = False,
+    verify: Annotated[bool, Option("--verify", help="Check the sha256 of every file.")] = False,
+    config: Annotated[
+        bool, Option("--config", help="Print every setting and its value as YAML.")
+    ] = False,
+    explain: Annotated[
+        bool, Option("--explain", help="With --config: add a comment on each setting.")
+    ] = False,
+    plot: Annotated[
+        bool,
+        Option(
+            "--plot",
+            help="Plot learning curves, or before training the learning rate with its warmup.",
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None, Option("-o", "--output", help="Write the plot to this .png or .svg file.")
+    ] = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Describe a run, model or artifact.
+
+    Prints its state, data, sizes and scores, and what to do next; all its figures with --all.
+    Example: mtkit info runs/latest --plot
+    """
+    if plot:
+        refuse("cannot be used with --plot", all=all, verify=verify, config=config)
+    else:
+        refuse("needs --plot", output=output)
+    if config:
+        refuse("cannot be used with --config", all=all, verify=verify)
+    else:
+        refuse("needs --config", explain=explain)
+    from mtkit.info import info
+
+    info(path, full=all, verify=verify, config=config, explain=explain, plot=plot, output=output)

@@ -1,0 +1,1 @@
+"""Extras: each adds abilities that the core finds by entry points (`mtkit/plugins.py`)."""

@@ -1,0 +1,1 @@
+"""A page that translates by itself, in a browser."""

@@ -1,0 +1,146 @@
+"""The ASGI application: who may ask, how much, and which interface answers."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import socket
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
+
+from mtkit.extras.serve.deepl import DEEPL
+from mtkit.extras.serve.interface import FORM_TYPE, Endpoint, describe_interfaces, read_fields
+from mtkit.extras.serve.libretranslate import LIBRETRANSLATE
+from mtkit.extras.serve.openai import OPENAI
+from mtkit.extras.serve.service import ServerOptions, Service
+from mtkit.report import error
+
+INTERFACES = (OPENAI, DEEPL, LIBRETRANSLATE)
+"""The first one whose prefix fits answers to an unknown path."""
+MAX_BYTES_PER_CHARACTER = 12
+"""A character in JSON is at most two escapes, such as \\ud83d\\ude00; in a form, four of %F0."""
+MAX_OTHER_BYTES = 65_536
+"""Room for all fields of a request but its text."""
+
+
+def build_application(service: Service, options: ServerOptions) -> Starlette:
+    """Return the ASGI application with all interfaces and the page."""
+    gate = _Gate(service, options)
+    routes: list[Route] = []
+    for interface in INTERFACES:
+        for endpoint in interface.endpoints:
+            answer = partial(gate.answer, endpoint)
+            routes.append(Route(endpoint.path, answer, methods=[endpoint.method]))
+    description = Route("/openapi.json", JSONResponse(describe_interfaces(INTERFACES)))
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=options.origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type"],
+    )
+    application = Starlette(
+        routes=[*routes, description],
+        middleware=[cors],
+        exception_handlers={HTTPException: _refuse, Exception: _refuse},
+    )
+    application.router.default = StaticFiles(packages=[("mtkit.extras.serve", "page")], html=True)
+    return application
+
+
+async def _refuse(request: Request, failure: Exception) -> Response:
+    """Return a refusal in the form of the interface to which the path belongs."""
+    interface = next(each for each in INTERFACES if request.url.path.startswith(each.prefix))
+    if not isinstance(failure, HTTPException):
+        # Not the message of the failure, because it may repeat what the client sent.
+        error(f"internal error: {type(failure).__name__} at {interface.prefix}", failure)
+        failure = HTTPException(500, "internal error")
+    return JSONResponse(interface.refuse(failure), failure.status_code, failure.headers)
+
+
+class _Gate:
+    """What stands between the network and the endpoints."""
+
+    def __init__(self, service: Service, options: ServerOptions) -> None:
+        self._service = service
+        self._keys = options.keys
+        names = ["localhost", options.host, socket.gethostname(), *options.hosts]
+        self._hosts = {name.lower() for name in names}
+        self._max_bytes = options.max_characters * MAX_BYTES_PER_CHARACTER + MAX_OTHER_BYTES
+
+    async def answer(self, endpoint: Endpoint, request: Request) -> Response:
+        """Answer one request; raise HTTPException if it is not allowed."""
+        if not self._is_known_host(request.headers.get("host", "")):
+            raise HTTPException(421, "this host is not served; see --allow-host of `mtkit serve`")
+        try:
+            body = await self._read_body(request)
+            media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if endpoint.method == "GET":
+                # DeepL's client sends the fields as a body, others in the address.
+                body = body or request.scope["query_string"]
+                media_type = FORM_TYPE
+            fields = read_fields(endpoint, body, media_type)
+            # Only now, because the key may be one of the fields.
+            self._check_key(request, endpoint, getattr(fields, "api_key", ""))
+            answer = await _unless_gone(request, endpoint.answer(self._service, fields))
+        except ClientDisconnect:
+            return Response()  # nobody reads it
+        return answer if isinstance(answer, Response) else JSONResponse(answer)
+
+    def _is_known_host(self, header: str) -> bool:
+        """Return whether a Host header names this server.
+
+        A page on the web can let its own name point to this machine (DNS rebinding), but it cannot
+        change the name in the header. An address is no such name.
+        """
+        try:
+            name = urlsplit(f"//{header}").hostname or ""
+            return name in self._hosts or bool(ipaddress.ip_address(name))
+        except ValueError:
+            return False
+
+    def _check_key(self, request: Request, endpoint: Endpoint, key: str) -> None:
+        """Refuse wrong keys, as `key` or in the header, and work without a key.
+
+        The time does not depend on where keys differ.
+        """
+        # Authorization: Bearer KEY, or DeepL-Auth-Key KEY
+        given = key or request.headers.get("authorization", "").partition(" ")[2].strip()
+        encoded = given.encode("utf-8", "replace")
+        matches = [hmac.compare_digest(key.encode(), encoded) for key in self._keys]
+        is_needed = bool(given) or endpoint.method == "POST"
+        if self._keys and is_needed and not any(matches):
+            raise HTTPException(403, "the key is missing or wrong")
+
+    async def _read_body(self, request: Request) -> bytes:
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > self._max_bytes:
+                raise HTTPException(413, f"the request is larger than {self._max_bytes:,} bytes")
+        return bytes(body)
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Any:
+    """Return what `work` returns; cancel it if the client closes the connection meanwhile."""
+    working = asyncio.ensure_future(work)
+    # The body has been read, so the next message says that the client is gone.
+    leaving = asyncio.ensure_future(request.receive())
+    leaving.add_done_callback(lambda _: working.cancel())
+    try:
+        return await working
+    except asyncio.CancelledError:
+        raise ClientDisconnect from None
+    finally:
+        leaving.cancel()

@@ -1,0 +1,81 @@
+"""The command `serve`, which makes models available to other programs."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from mtkit.cli.options import DEFAULT_MODEL, ComputeType, Debug, Device, Engine, Quiet
+from mtkit.errors import UserError
+
+
+def serve(
+    models: Annotated[
+        list[str] | None,
+        Option(
+            "-m",
+            "--model",
+            metavar="PATH",
+            help="Directory of a run or a model, such as runs/a, or en:de=runs/a if its languages "
+            f"are unknown; repeat the option for more languages (default: {DEFAULT_MODEL}).",
+        ),
+    ] = None,
+    host: Annotated[str, Option(help="Address to listen at (default: 127.0.0.1).")] = "127.0.0.1",
+    port: Annotated[
+        int, Option(min=0, max=65535, help="Port to listen at (default: 5000; 0: any).")
+    ] = 5000,
+    keys: Annotated[
+        Path | None,
+        Option(help="File with a key per line; clients need one of them (default: none)."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        Option(metavar="NAME", help="Other name by which clients call this server."),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        Option(metavar="ORIGIN", help="Web site whose pages may use this server (CORS)."),
+    ] = None,
+    max_characters: Annotated[
+        int, Option(min=1, help="Largest text of a request, in characters (default: 50,000).")
+    ] = 50_000,
+    max_waiting: Annotated[
+        int, Option(min=1, help="Most characters of all waiting requests (default: 1,000,000).")
+    ] = 1_000_000,
+    timeout: Annotated[
+        float,
+        Option(min=0.1, help="Longest time to wait for a translation, in seconds (default: 60)."),
+    ] = 60.0,
+    device: Device = "auto",
+    engine: Engine = "auto",
+    compute_type: Annotated[
+        ComputeType, Option(help="Data type of the computation (default: auto, float32).")
+    ] = "auto",
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Serve models over HTTP, to people and to programs.
+
+    There is a web page, and the interfaces of OpenAI, LibreTranslate and DeepL. Each model serves
+    its pair of languages; other pairs go through a third language if possible.
+    Example: mtkit serve -m runs/en-de -m runs/de-en --port 5000
+    """
+    if find_spec("uvicorn") is None or find_spec("starlette") is None:
+        raise UserError("mtkit serve needs more packages; run `pip install 'mtkit[serve]'`")
+    from mtkit.extras.serve.server import read_keys, serve_models
+    from mtkit.extras.serve.service import ServerOptions
+
+    options = ServerOptions(
+        host=host,
+        port=port,
+        keys=[] if keys is None else read_keys(keys),
+        hosts=allow_host or [],
+        origins=allow_origin or [],
+        max_characters=max_characters,
+        max_waiting=max_waiting,
+        timeout_seconds=timeout,
+    )
+    serve_models(models or [], options, device=device, engine=engine, compute_type=compute_type)

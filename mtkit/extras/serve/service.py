@@ -1,0 +1,231 @@
+"""Translation for all interfaces: models that load when needed, limits, pivots, detection.
+
+Everything here runs in the event loop, and must not block it: what takes time runs in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from mtkit.corpus.languages import rank_languages
+from mtkit.decoding.api import Translator
+from mtkit.decoding.estimation.estimator import Estimate
+from mtkit.decoding.text.line import Line, Translation
+from mtkit.errors import UserError
+from mtkit.extras.serve.directions import Directions, Leg, ServedDirection
+from mtkit.report import warn
+
+MIN_LINE_CHARACTERS = 40
+"""What a short line counts as."""
+DETECTED_CHARACTERS = 2_000
+"""The beginning of a text that tells its language."""
+SPARE_BEAM = 4
+"""How much wider than the number of alternatives a beam is."""
+THREADS = 4
+"""Threads that prepare text for the engines."""
+RETRY = {"Retry-After": "2"}
+"""Header of a refusal that says when to try again, in seconds."""
+
+Ranking = Sequence[tuple[str, float]]
+"""Languages and their probabilities, the most probable one first."""
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Where to listen, and who may ask how much."""
+
+    host: str = "127.0.0.1"
+    port: int = 5000
+    """0: any free port."""
+    keys: Sequence[str] = ()
+    """A client needs one of them; empty: clients need no key."""
+    hosts: Sequence[str] = ()
+    """Other names of the server, which clients may call it by."""
+    origins: Sequence[str] = ()
+    """Web sites whose scripts may call the server, such as https://example.org."""
+    max_characters: int = 50_000
+    """Largest number of characters of a request; a line counts as at least 40."""
+    max_waiting: int = 1_000_000
+    """Largest number of characters in all requests that are not yet answered."""
+    timeout_seconds: float = 60.0
+    """How long a request may wait for its translation."""
+
+
+class Service:
+    """The models of a server. A request that it does not serve raises HTTPException."""
+
+    def __init__(
+        self, directions: Directions, options: ServerOptions, load: Callable[[str], Translator]
+    ) -> None:
+        """Serve `directions`; `load` opens the model at a place."""
+        self.directions = directions
+        self.options = options
+        self.characters = 0
+        """How many characters were accepted for translation so far."""
+        self._load = load
+        self._models: dict[str, Future[Translator]] = {}
+        self._waiting = 0
+        self._threads = ThreadPoolExecutor(THREADS, "mtkit-serve")
+
+    @asynccontextmanager
+    async def translating(
+        self,
+        texts: Sequence[str],
+        directions: Sequence[ServedDirection],
+        alternatives: int = 0,
+        **settings: Any,
+    ) -> AsyncIterator[list[list[asyncio.Task[Translation]]]]:
+        """Start to translate texts, each in a direction of its own; cancel what the block leaves.
+
+        Yield for each text the tasks that translate its lines. Each line gets up to `alternatives`
+        other translations. The settings are those of `Request.changed`.
+        """
+        size = self._measure(texts)
+        if self._waiting and self._waiting + size > self.options.max_waiting:
+            message = "too much text is waiting for translation; try again later"
+            raise HTTPException(429, message, RETRY)
+        self._waiting += size
+        self.characters += sum(map(len, texts))
+        group = [
+            [
+                asyncio.create_task(self._translate_line(line, direction, alternatives, settings))
+                for line in text.split("\n")
+            ]
+            for text, direction in zip(texts, directions, strict=True)
+        ]
+        try:
+            yield group
+        finally:
+            self._waiting -= size
+            tasks = list(chain.from_iterable(group))
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def translate(
+        self, texts: Sequence[str], directions: Sequence[ServedDirection], **options: Any
+    ) -> list[list[Translation]]:
+        """Return the translations of the lines of each text; the options are as above."""
+        async with self.translating(texts, directions, **options) as group:
+            return [[await line for line in lines] for lines in group]
+
+    async def choose_directions(
+        self, texts: Sequence[str], source: str | None, target: str
+    ) -> tuple[list[ServedDirection], list[Ranking]]:
+        """Return the direction of each text, and the languages that were detected.
+
+        `source`: None to detect the language of each text.
+        """
+        if source is not None:
+            return [self.directions.find(source, target)] * len(texts), []
+        rankings = await self.detect(texts)
+        return [self.directions.find(ranking[0][0], target) for ranking in rankings], rankings
+
+    async def detect(self, texts: Sequence[str]) -> list[Ranking]:
+        """Rank the source languages for each text; one that cannot be identified has 0."""
+        self._measure(texts)
+        rankings: list[Ranking] = []
+        for text in texts:
+            known = dict(await asyncio.to_thread(rank_languages, text[:DETECTED_CHARACTERS]))
+            served = [
+                (language, known.get(language.partition("-")[0], 0.0))
+                for language in self.directions.sources
+            ]
+            rankings.append(sorted(served, key=itemgetter(1), reverse=True))
+        return rankings
+
+    def close(self) -> None:
+        """Release all models; no request may be in progress."""
+        self._threads.shutdown()
+        for model in self._models.values():
+            if model.exception() is None:
+                model.result().close()
+
+    def _measure(self, texts: Sequence[str]) -> int:
+        """Return the size of texts in characters; refuse those that are too large for a request."""
+        size = sum(max(len(text), MIN_LINE_CHARACTERS * (text.count("\n") + 1)) for text in texts)
+        limit = self.options.max_characters
+        if size > limit:
+            raise HTTPException(413, f"the text has {size:,} characters, above {limit:,}")
+        return size
+
+    async def _translate_line(
+        self, line: str, direction: ServedDirection, alternatives: int, settings: dict[str, Any]
+    ) -> Translation:
+        seconds = self.options.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                first, *others = direction.legs
+                translation = await self._submit(line, first, settings)
+                for leg in others:
+                    line = translation.text
+                    translation = join_steps(translation, await self._submit(line, leg, settings))
+                if not alternatives:
+                    return translation
+                # Another search, so that the best translation is the same with and without it.
+                wider = {"n_best": alternatives + 1, "beam": alternatives + SPARE_BEAM}
+                ranked = await self._submit(line, direction.legs[-1], wider)
+        except TimeoutError:
+            message = f"the translation took over {seconds:g} s; send less"
+            raise HTTPException(503, message, RETRY) from None
+        found = [each for each in (ranked, *ranked.alternatives) if each.text != translation.text]
+        return replace(translation, alternatives=found[:alternatives])
+
+    async def _submit(self, line: str, leg: Leg, settings: Mapping[str, Any]) -> Translation:
+        """Translate a line with one model, in the batches of all requests with equal settings."""
+        translator = await self._translator(leg)
+        try:
+            request = translator.request.changed(**settings) if settings else None
+            started = self._threads.submit(translator.submit, [Line(line, tag=leg.tag)], request)
+            search = await asyncio.wrap_future(started)
+        except asyncio.CancelledError:
+            started.add_done_callback(_cancel_search)
+            raise
+        except UserError as error:  # the engine does not support the request
+            raise HTTPException(400, str(error)) from None
+        (translation,) = await asyncio.wrap_future(search)
+        return translation
+
+    async def _translator(self, leg: Leg) -> Translator:
+        """Return the model of a leg; load it if this is its first use."""
+        if leg.place not in self._models:
+            self._models[leg.place] = self._threads.submit(self._load, leg.place)
+        model = self._models[leg.place]
+        try:
+            # A client that goes away does not stop the loading, for which others may wait.
+            return await asyncio.shield(asyncio.wrap_future(model))
+        except Exception as error:  # of any library that loads it, such as for lack of memory
+            if self._models.get(leg.place) is model:
+                del self._models[leg.place]  # the next request tries again
+                warn(str(error))
+            message = f"the model {leg.source}-{leg.target} cannot be loaded"
+            raise HTTPException(503, message, RETRY) from None
+
+
+def _cancel_search(started: Future[Future[list[Translation]]]) -> None:
+    """Cancel a search that nobody waits for any more."""
+    if not started.cancelled() and started.exception() is None:
+        started.result().cancel()
+
+
+def join_steps(first: Translation, second: Translation) -> Translation:
+    """Return what two models, one after the other, make of a line.
+
+    It has no confidence, because confidence holds for one model.
+    """
+    onward: dict[int, list[int]] = defaultdict(list)
+    for middle, target in second.alignment:
+        onward[middle].append(target)
+    links = {(source, target) for source, middle in first.alignment for target in onward[middle]}
+    flags = dict.fromkeys([*first.flags, *second.flags])
+    return replace(second, alignment=links, estimate=Estimate(flags=tuple(flags)))

@@ -1,0 +1,78 @@
+"""The door to what speeds up training on a device. The core has plain PyTorch; extras add more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TypeVar
+
+from jaxtyping import Float
+from torch import Tensor
+
+from mtkit import plugins
+from mtkit.config.model import TransformerDecoderSettings, TransformerEncoderSettings
+from mtkit.models.encoder_decoder import EncoderDecoder
+
+Inputs = TypeVar("Inputs")
+FusedSoftmax = Callable[[Tensor, Tensor, float], Tensor]
+"""A function of logits (C, V), gold symbols (C, 1) and smoothing.
+
+It turns the logits into softmax(logits) - (1 - smoothing) · onehot(gold), in place, and returns
+log Σ exp(logits) and the gold logit of each row (C, 2).
+"""
+
+
+class Launcher:
+    """Calls the functions of a training step, such as the pass over a micro-batch."""
+
+    def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
+        """Return function(inputs), which the next call with inputs of these shapes may overwrite.
+
+        Use a name for one function only, and with inputs of the same types in every call.
+        """
+        return function(inputs)
+
+    def pace(self) -> None:
+        """Keep the CPU from running far ahead of the device; call this after every step."""
+
+
+class Acceleration:
+    """What speeds up training on one type of device; this class computes with plain PyTorch."""
+
+    def accelerate(self, model: EncoderDecoder) -> None:
+        """Swap modules of the model for faster ones, which have the same weights."""
+
+    def shared_row_width(self, model: EncoderDecoder) -> int:
+        """Return the width of rows that sentences share in training; 0: each has its own row."""
+        return 0
+
+    def find_softmax(self, logits: Float[Tensor, "C V"]) -> FusedSoftmax | None:
+        """Return a fused softmax that serves such logits; None: there is none."""
+        return None
+
+    def new_launcher(self) -> Launcher:
+        """Return what calls the functions of a step."""
+        return Launcher()
+
+
+@cache
+def find_acceleration(device_type: str) -> Acceleration:
+    """Return what an extra knows of this type of device, such as "cuda"; else plain PyTorch."""
+    if device_type in plugins.find_plugins("accelerations"):
+        acceleration: Acceleration = plugins.load_plugin("accelerations", device_type)()
+        return acceleration
+    return Acceleration()
+
+
+def can_share_rows(model: EncoderDecoder) -> bool:
+    """Return whether several sentences can share a row, separated only by attention biases.
+
+    An LSTM would read from one sentence into the next, and restricted attention has biases for
+    padding only.
+    """
+    pair = model.settings.as_pair()
+    return (
+        isinstance(pair.encoder, TransformerEncoderSettings)
+        and pair.encoder.neighbourhood is None
+        and isinstance(pair.decoder, TransformerDecoderSettings)
+    )

@@ -1,0 +1,60 @@
+"""The registry of extras: what installed packages add to mtkit, found by their entry points.
+
+A package adds a command, for example, by an entry point in the group `mtkit.commands`. mtkit's own
+extras (`mtkit/extras`) do the same, so that the core imports none of them. What an entry point
+names is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from mtkit.errors import UserError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+PluginGroup = Literal["commands", "exporters", "accelerations", "actions"]
+"""What an entry point adds:
+
+commands: a function for Typer, or a mapping of such functions, whose names follow that of the
+mapping. exporters: a function of a model and an output path. accelerations: by the type of a
+device, a subclass of `Acceleration`. actions: what a command of the core does for an option, such
+as `train --dry-run`.
+"""
+
+
+@cache
+def find_plugins(group: PluginGroup) -> Mapping[str, EntryPoint]:
+    """Return the entry points of a group by name, in alphabetical order.
+
+    Raises:
+        UserError: two packages add something of the same name.
+    """
+    # Imported here, because it takes some milliseconds, which many commands need not spend.
+    from importlib.metadata import entry_points
+
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=f"mtkit.{group}")):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            raise UserError(
+                f"{point.name}: both {other.value} and {point.value} add it to mtkit.{group}; "
+                "uninstall one of the two packages"
+            )
+    return found
+
+
+def load_plugin(group: PluginGroup, name: str) -> Any:
+    """Import and return what an installed package adds to a group.
+
+    Raises:
+        UserError: no package adds it, or its import needs a package that is missing.
+    """
+    point = find_plugins(group).get(name)
+    if point is None:
+        known = ", ".join(find_plugins(group)) or "none"
+        raise UserError(f"{name!r} is not installed (mtkit.{group}: {known}); reinstall mtkit")
+    return point.load()
