@@ -1,40 +1,37 @@
 """Read translation memories (`.tmx`, all versions) as tables whose columns are languages.
 
-The parser is expat with handlers that refuse what makes XML dangerous: entities, default
-attributes, endless tags and deep nesting. A document type is accepted, but never loaded. Units are
-yielded while the file is read, so memory does not grow with it.
+lxml reads a file line by line, and a unit is forgotten when it ends, so memory does not grow with
+the file. What could make it grow is refused: entities, deep nesting, and units without an end. A
+document type is accepted, but never loaded.
 """
 
 from __future__ import annotations
 
 import codecs
+import io
 import re
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import PurePath
-from typing import NamedTuple
-from xml.parsers import expat
+from typing import Any, NamedTuple
 
 from mtkit.config.language_codes import standard_language
 from mtkit.corpus.columns import Columns
 from mtkit.corpus.files import existing_file, tell_once, unpacked_blocks
 from mtkit.corpus.text import in_one_line
+from mtkit.corpus.tmx_codes import CodeWriter, local_name, read_segment
 from mtkit.errors import UserError
 from mtkit.report import plural, say, warn
 
-CODES = ("bpt", "ept", "it", "ph", "sub", "ut")
-"""Elements of a segment that hold formatting codes; the text of any other, such as hi, is text."""
 MAX_UNIT_CHARACTERS = 1 << 20
 """Largest unit; a larger one is no sentence, and is read as a blank pair."""
-MAX_TOKEN_BYTES = 1 << 20
-"""Largest tag or comment, which the parser keeps in memory until it ends."""
-MAX_DEPTH = 100
-"""Deepest nesting of elements; TMX needs fewer than ten levels, except for codes in codes."""
+MAX_UNIT_BYTES = 1 << 22
+"""Largest unit, or other part of a file, that the parser keeps until it ends."""
 MAX_NAMES = 10_000
 """Largest number of different names of elements and attributes, which the parser keeps."""
 MAX_LANGUAGES = 300
@@ -42,22 +39,11 @@ MAX_NAMED_LANGUAGES = 20
 """Number of languages that an error lists at most."""
 UTF_8 = "utf-8-sig"
 """The encoding without a declaration; a byte order mark is left out."""
-REPLACEMENT = "\ufffd"
-REPLACEMENT_BYTES = REPLACEMENT.encode()
-"""The character that stands for what cannot be read; a file may have it, too."""
-END_OF_FILE = b""
-"""What follows the last block; all other blocks have at least one byte."""
-MAX_REFERENCE_CHARACTERS = 12
-"""Longest reference to a character, such as `&#1114111;`."""
-MAX_CODE_CHARACTERS = 10
-"""Number of characters that suffice to recognise a code for a line break."""
 NO_CHARSETS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
 """Encodings of Python that no XML file has; some need quadratic time."""
-TRUNCATED = (
-    expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS],
-    expat.errors.codes[expat.errors.XML_ERROR_UNCLOSED_TOKEN],
-)
-"""Errors of the parser at the end of a file that was cut."""
+
+XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+"""The attribute xml:lang, as lxml names it."""
 
 LanguagePair = tuple[str, str]
 
@@ -67,8 +53,8 @@ _FORBIDDEN = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]|&#(?:([0-9]{1,7})|x([0-9a-fA-F]{1,6}));"
 )
 """Characters that XML forbids, and all references to characters by their numbers."""
-_LINE_BREAK_CODE = re.compile(r"\s*(</?(br|p|w:br)\b|\\n|$)", re.IGNORECASE)
-"""The start of a code between two lines, such as `<br/>`, `\\n`, or a line break itself."""
+_REFERENCE_AT_END = re.compile("&[^;&]{0,10}\\Z")
+"""The start of a reference to a character, such as `&#1114111;`, that goes on in the next block."""
 
 
 class Unit(NamedTuple):
@@ -107,35 +93,38 @@ def read_tmx(path: str, columns: Columns) -> Generator[tuple[str, int, str, str]
 
     `columns`: languages, by any code or name; or 0 and 1 for those of `find_languages`. A language
     without a region or script stands for all its variants; of several variants in a unit the first
-    is read. Say how many units lack a language, and how many codes were dropped.
+    is read. Say how many units lack a language, and how many formatting codes there are.
 
     Raises:
         UserError: the file is damaged or not TMX, or no unit has texts in both languages.
     """
     source, target = _choose_languages(path, columns)
-    source_matcher, target_matcher = _Matcher(source), _Matcher(target)
-    parser = _UnitParser(path)
+    parser = _MemoryReader(path)
     unpaired = 0
-    with closing(_read_units(path, parser)) as units:
+    with closing(parser.units()) as units:
         for line, texts in units:
-            source_tag = source_matcher.find(texts)
+            source_tag = _find_variant(texts, source)
             other_tags = [tag for tag in texts if tag != source_tag]
-            target_tag = target_matcher.find(other_tags)
+            target_tag = _find_variant(other_tags, target)
             if source_tag is None or target_tag is None:
                 unpaired += 1
                 continue
             yield path, line, texts[source_tag], texts[target_tag]
-    if unpaired == parser.units:
+    if unpaired == parser.unit_count:
         raise _explain_missing_pairs(path, (source, target), parser.contents())
     if unpaired:
         tell_once(
             say,
-            f"{path}: leaving out {unpaired:,} of {plural(parser.units, 'unit')}, which have no "
-            f"text in {source} or in {target}",
+            f"{path}: leaving out {unpaired:,} of {plural(parser.unit_count, 'unit')}, which have "
+            f"no text in {source} or in {target}",
         )
-    if parser.dropped_codes:
-        codes = plural(parser.dropped_codes, "formatting code")
-        tell_once(say, f"{path}: dropping {codes} in its texts (bpt, ept, it, ph, sub, ut)")
+    codes = parser.codes
+    if codes.count:
+        tell_once(
+            say,
+            f"{path}: {plural(codes.count, 'formatting code')} in its texts: {codes.readable:,} "
+            f"kept as placeholders or tags, {codes.numbered:,} as numbered tags such as <1>",
+        )
 
 
 def find_languages(path: str) -> LanguagePair:
@@ -155,7 +144,7 @@ def find_languages(path: str) -> LanguagePair:
         first, second = tags
         source = contents.source_language
         # The header may name en-US where the texts have en.
-        if source is not None and source != first and _Matcher(second).matches(source):
+        if source is not None and source != first and _is_variant(source, second):
             return second, first
         return first, second
     if len(contents.counts) < 2:
@@ -175,8 +164,8 @@ def read_contents(path: str) -> Contents:
 @cache  # a corpus is read several times
 def _read_contents(path: str, modified: int, size: int) -> Contents:
     """Return the contents; `modified` and `size` tell versions of a file apart."""
-    parser = _UnitParser(path)
-    for _ in _read_units(path, parser):
+    parser = _MemoryReader(path)
+    for _ in parser.units():
         pass
     return parser.contents()
 
@@ -230,143 +219,92 @@ def _standard(language: str) -> str:
 
 def _without_region(tag: str) -> str:
     """Return the language and script of a tag, such as zh-Hant for zh-TW."""
-    return _standard("-".join(part for part in _subtags(tag)[:2] if part))
+    language = _parse(tag)
+    if language is None:
+        return tag
+    likely = language.maximize()  # adds the script: Hant for zh-TW, but Hans for zh
+    return _standard(f"{language.language}-{likely.script}" if likely.script else tag)
 
 
 @cache
-def _subtags(tag: str) -> tuple[str, str, str]:
-    """Return language, script and region; a script only if it is not the usual one."""
+def _parse(tag: str) -> Any:
+    """Return the `langcodes.Language` of a tag; None if no language has it."""
     from langcodes import Language
 
     try:
-        language = Language.get(standard_language(tag))
+        return Language.get(standard_language(tag))
     except ValueError:
-        return tag, "", ""
-    code = language.language or tag
-    region = language.territory or ""
-    # `maximize` adds the likely script: Hant for zh-TW, but Hans for zh alone.
-    script = language.maximize().script or ""
-    usual_script = Language.get(language.language or "und").maximize().script
-    if script == usual_script:
-        script = ""
-    return code, script, region
-
-
-class _Matcher:
-    """Finds the texts that are in a language."""
-
-    def __init__(self, tag: str) -> None:
-        self.tag = tag
-        self._known: dict[str, bool] = {}
-
-    def find(self, tags: dict[str, str] | list[str]) -> str | None:
-        """Return the tag that is exactly this language, else the first of its variants."""
-        if self.tag in tags:
-            return self.tag
-        for tag in tags:
-            if self.matches(tag):
-                return tag
         return None
 
-    def matches(self, tag: str) -> bool:
-        """Return whether a tag is this language, or a variant of it."""
-        if tag not in self._known:
-            language, script, region = _subtags(self.tag)
-            other_language, other_script, other_region = _subtags(tag)
-            is_same_language = language == other_language
-            # Without a script or region, `self.tag` stands for all scripts or regions.
-            is_same_script = script in ("", other_script)
-            is_same_region = region in ("", other_region)
-            self._known[tag] = is_same_language and is_same_script and is_same_region
-        return self._known[tag]
 
+@cache
+def _is_variant(tag: str, language: str) -> bool:
+    """Return whether a tag is a language, or a variant of it.
 
-def _read_units(path: str, parser: _UnitParser) -> Generator[Unit]:
-    with closing(_read_text(path)) as blocks:
-        for block in blocks:
-            yield from parser.parse(block)
-    yield from parser.parse(b"", is_end=True)
-
-
-def _read_text(path: str) -> Generator[bytes]:
-    """Yield the text of a file as UTF-8, with U+FFFD for each character that XML forbids."""
-    forbidden = _ForbiddenCharacters()
-    with closing(_decode(path)) as texts:
-        for text in texts:
-            yield forbidden.replace(text)
-    yield forbidden.rest()
-    if forbidden.count:
-        characters = plural(forbidden.count, "character")
-        tell_once(warn, f"{path}: {characters} that XML forbids, such as controls, replaced")
-
-
-def _decode(path: str) -> Generator[str]:
-    """Yield the text of a file, decoded as its byte order mark or its declaration says."""
-    # A file may contain U+FFFD itself. Only if the text has more of them than the file, the decoder
-    # has replaced something.
-    replacements_in_file = 0
-    replacements_in_text = 0
-    last_bytes = b""  # of the block before: a U+FFFD may begin in one block and end in the next
-    with existing_file(path).open("rb") as file, closing(unpacked_blocks(file, path)) as blocks:
-        start = next(blocks, b"")
-        encoding = _declared_encoding(path, start)
-        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-        for block in chain([start], blocks, [END_OF_FILE]):
-            try:
-                text = decoder.decode(block, final=block == END_OF_FILE)
-            except ValueError as error:
-                raise UserError(f"{path} is not text in {encoding} ({error})") from None
-            with_last_bytes = last_bytes + block
-            replacements_in_file += with_last_bytes.count(REPLACEMENT_BYTES)
-            # One byte less than a whole U+FFFD, so that none is counted twice.
-            last_bytes = with_last_bytes[-(len(REPLACEMENT_BYTES) - 1) :]
-            replacements_in_text += text.count(REPLACEMENT)
-            yield text
-    if encoding == UTF_8 and replacements_in_text > replacements_in_file:
-        tell_once(warn, f"{path}: invalid UTF-8 replaced")
-
-
-class _ForbiddenCharacters:
-    """Replaces the characters that XML forbids, and references to them such as `&#x1F;`.
-
-    Some programs write them, although other XML parsers refuse such a file.
+    A language without a script or region stands for all scripts or regions. `langcodes` can measure
+    distances, too, but by these pt-AO would be nearer to pt-PT than en is to en-GB.
     """
+    variant, wanted = _parse(tag), _parse(language)
+    if variant is None or wanted is None:
+        return tag == language
+    is_same_script = wanted.script in (None, variant.maximize().script)
+    is_same_region = wanted.territory in (None, variant.territory)
+    return bool(variant.language == wanted.language and is_same_script and is_same_region)
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._unended = ""
-        """The start of a reference at the end of a block."""
 
-    def replace(self, text: str) -> bytes:
-        """Return the text as UTF-8, with U+FFFD for each forbidden character.
+def _find_variant(tags: Iterable[str], language: str) -> str | None:
+    """Return the tag that is exactly a language, else the first of its variants."""
+    variants = [tag for tag in tags if _is_variant(tag, language)]
+    if language in variants:
+        return language
+    return variants[0] if variants else None
 
-        A reference that the text cuts off is kept for the next call.
-        """
-        text = self._unended + text
-        end = len(text)
-        reference = text.rfind("&", -MAX_REFERENCE_CHARACTERS)
-        if reference >= 0 and ";" not in text[reference:]:
-            end = reference
-        self._unended = text[end:]
-        return self._encode(text[:end])
 
-    def rest(self) -> bytes:
-        """Return what is left at the end of the file."""
-        return self._encode(self._unended)
+def _read_lines(path: str) -> Generator[bytes]:
+    """Yield the lines of a file as UTF-8, with U+FFFD for each character that XML forbids.
 
-    def _encode(self, text: str) -> bytes:
-        # Surrogates, which UTF-8 cannot encode, are among the forbidden characters.
-        return _FORBIDDEN.sub(self._replace, text).encode()
+    Some programs write such characters, although other XML parsers refuse the file.
+    """
+    replaced = 0
 
-    def _replace(self, match: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
+        nonlocal replaced
         decimal, hexadecimal = match.groups()
         if decimal or hexadecimal:
             code = int(decimal) if decimal else int(hexadecimal, base=16)
-            is_allowed = code <= sys.maxunicode and not _FORBIDDEN.fullmatch(chr(code))
-            if is_allowed:
+            if code <= sys.maxunicode and not _FORBIDDEN.fullmatch(chr(code)):
                 return match[0]
-        self.count += 1
-        return REPLACEMENT
+        replaced += 1
+        return "\ufffd"
+
+    with closing(_decode(path)) as texts:
+        for text in texts:
+            # A block may end within a line. The parser does not mind.
+            yield from io.BytesIO(_FORBIDDEN.sub(replace, text).encode())
+    if replaced:
+        characters = plural(replaced, "invalid character")
+        tell_once(warn, f"{path}: replaced {characters} (not in its encoding, or forbidden by XML)")
+
+
+def _decode(path: str) -> Generator[str]:
+    """Yield the text of a file, decoded as its byte order mark or its declaration says.
+
+    Bytes that are not text become surrogates, which XML forbids. No text ends within a reference.
+    """
+    unended = ""
+    with existing_file(path).open("rb") as file, closing(unpacked_blocks(file, path)) as blocks:
+        start = next(blocks, b"")
+        encoding = _declared_encoding(path, start)
+        decoder = codecs.getincrementaldecoder(encoding)(errors="surrogateescape")
+        for block in chain([start], blocks, [b""]):
+            try:
+                text = unended + decoder.decode(block, final=not block)
+            except ValueError as error:
+                raise UserError(f"{path} is not text in {encoding} ({error})") from None
+            match = _REFERENCE_AT_END.search(text)
+            unended = match[0] if match else ""
+            yield text.removesuffix(unended)
+    yield unended
 
 
 def _declared_encoding(path: str, start: bytes) -> str:
@@ -393,189 +331,176 @@ def _declared_encoding(path: str, start: bytes) -> str:
     return UTF_8 if is_unicode else encoding
 
 
+class _Lines:
+    """The lines of a file, as lxml reads them."""
+
+    def __init__(self, path: str, lines: Iterator[bytes]) -> None:
+        self.number = 1
+        """Number of the line that was read last."""
+        self.kept_bytes = 0
+        """Number of bytes since the parser had forgotten all that was complete."""
+        self._path = path
+        self._lines = lines
+        self._has_ended = False
+
+    def read(self, size: int) -> bytes:
+        """Return the next line, or a part of it; b"" at the end of the file.
+
+        Raises:
+            UserError: the parser has to keep too much.
+        """
+        line = next(self._lines, b"")
+        self.number += self._has_ended
+        self._has_ended = line.endswith(b"\n")
+        self.kept_bytes += len(line)
+        if self.kept_bytes > MAX_UNIT_BYTES:
+            raise self.error("over 4 MiB without the end of a unit")
+        return line
+
+    def error(self, problem: str) -> UserError:
+        """Return the error for a problem in the line that was read last."""
+        where = f"{self._path}:{self.number}"
+        return UserError(f"{where}: {problem}; mtkit does not read such a file, export it again")
+
+
 @dataclass
-class _UnitParser:
-    """Parses a memory block by block."""
+class _MemoryReader:
+    """Reads the units of a memory, and counts them."""
 
     path: str
-    units: int = field(default=0, init=False)
-    dropped_codes: int = field(default=0, init=False)
+    codes: CodeWriter = field(default_factory=CodeWriter, init=False)
+    unit_count: int = field(default=0, init=False)
     _counts: Counter[str] = field(default_factory=Counter, init=False)
     _source_language: str | None = field(default=None, init=False)
     _tags: dict[str, str] = field(default_factory=dict, init=False)
     """Standard tags, by the languages as the file writes them."""
-    _complete: list[Unit] = field(default_factory=list, init=False)
-    """Units that have not been yielded yet."""
-    _line: int = field(default=0, init=False)
-    """Where the unit begins that is being read."""
-    _texts: dict[str, str] = field(default_factory=dict, init=False)
-    _size: int = field(default=0, init=False)
-    """Number of characters in the unit."""
-    _language: str | None = field(default=None, init=False)
-    """The language of the variant (tuv) that is being read."""
-    _parts: list[str] = field(default_factory=list, init=False)
-    """The text of the segment that is being read, in pieces."""
-    _depth: int = field(default=0, init=False)
-    _segment_depth: int = field(default=0, init=False)
-    """Depth of the segment that is being read; 0 outside of segments."""
-    _code_depth: int = field(default=0, init=False)
-    """Depth of the outermost code that is being read; 0 outside of codes."""
-    _code: str = field(default="", init=False)
-    """The start of the text of a code."""
-    _is_line_break: bool = field(default=False, init=False)
-    """Whether the code has the type that TMX recommends for line breaks."""
-    _bytes: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        parser = expat.ParserCreate("utf-8")
-        parser.buffer_text = True
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.EntityDeclHandler = self._refuse_entity
-        parser.AttlistDeclHandler = self._refuse_default
-        # Called for entities that a document type defines, which is never loaded.
-        parser.SkippedEntityHandler = self._refuse_unknown_entity
-        self._parser = parser
 
     def contents(self) -> Contents:
         """Return which texts were read so far."""
-        return Contents(self.units, dict(self._counts), self._source_language)
+        return Contents(self.unit_count, dict(self._counts), self._source_language)
 
-    def parse(self, block: bytes, is_end: bool = False) -> Iterator[Unit]:
-        """Yield the units that end in a block.
+    def units(self) -> Generator[Unit]:
+        """Yield the units.
 
         Raises:
-            UserError: the text is not TMX.
+            UserError: the file is not TMX.
         """
-        try:
-            self._parser.Parse(block, is_end)
-        except expat.ExpatError as error:
-            raise self._describe(error) from None
-        self._bytes += len(block)
-        unparsed_bytes = self._bytes - self._parser.CurrentByteIndex
-        if unparsed_bytes > MAX_TOKEN_BYTES and not is_end:
-            raise self._error("a tag or comment of over 1 MiB")
-        # The parser's dictionary of names never shrinks.
-        if len(self._parser.intern) > MAX_NAMES:
-            raise self._error(f"over {MAX_NAMES:,} different names of elements")
-        complete = self._complete
-        self._complete = []
-        yield from complete
+        from lxml.etree import XMLSyntaxError, iterparse
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise self._error(f"elements are nested over {MAX_DEPTH} deep")
-        if self._depth == 1 and name != "tmx":
-            raise self._error(f"not a translation memory: its root is <{name[:40]}>, not <tmx>")
-        if self._segment_depth:
-            if name in CODES and not self._code_depth:
-                self._start_code(attributes)
-        elif name == "seg":
-            self._parts = []
-            self._segment_depth = self._depth
-            self._parser.CharacterDataHandler = self._add_text
-        elif name == "tuv":
-            self._language = self._tag_of(attributes.get("xml:lang") or attributes.get("lang"))
-        elif name == "tu":
-            self._line = self._parser.CurrentLineNumber
-            self._texts = {}
-            self._size = 0
-            self._language = None
-        elif name == "header":
-            language = attributes.get("srclang")
-            if language and language != "*all*":
-                self._source_language = self._tag_of(language)
+        with closing(_read_lines(self.path)) as text:
+            lines = _Lines(self.path, text)
+            events = iterparse(
+                lines,
+                events=("start", "end"),
+                encoding="utf-8",
+                load_dtd=False,
+                no_network=True,
+                resolve_entities="internal",  # of these a file has none, see `_check_root`
+                remove_comments=True,
+                remove_pis=True,
+            )
+            try:
+                yield from self._read_units(events, lines)
+            except XMLSyntaxError as error:
+                raise _describe(self.path, error, events.error_log) from None
 
-    def _end(self, name: str) -> None:
-        depth = self._depth
-        self._depth -= 1
-        if self._segment_depth:
-            if depth == self._code_depth:
-                self._end_code()
-            elif depth == self._segment_depth:
-                self._end_segment()
-        elif name == "tu":
-            self._end_unit()
+    def _read_units(self, events: Iterable[tuple[str, Any]], lines: _Lines) -> Generator[Unit]:
+        unit: Any = None
+        segment: Any = None
+        first_line = 0
+        texts: dict[str, str] = {}
+        names: set[str] = set()
+        for event, element in events:
+            is_start = event == "start"
+            name = local_name(element.tag)
+            if is_start:
+                if not names:
+                    _check_root(element, lines)
+                names.update((element.tag, *element.keys()))
+                if len(names) > MAX_NAMES:
+                    raise lines.error(f"over {MAX_NAMES:,} different names")
+            if segment is not None and element is not segment:
+                continue  # a code, which the end of the segment reads
+            if is_start and name == "seg":
+                segment = element
+            elif is_start and name == "tu":
+                unit = element
+                first_line = lines.number
+                texts = {}
+                self.codes.start_unit()
+            elif is_start and name == "header":
+                self._read_header(element, lines)
+            if is_start:
+                continue
+            if element is segment:
+                self._read_text(element, texts, lines)
+                segment = None
+            elif element is unit:
+                yield self._finish(first_line, texts)
+                unit = None
+            if unit is None:
+                lines.kept_bytes = 0
+            _forget(element)
 
-    def _start_code(self, attributes: dict[str, str]) -> None:
-        self._code_depth = self._depth
-        self._is_line_break = attributes.get("type") == "lb"
-        self._code = ""
-        self.dropped_codes += 1
-        self._parser.CharacterDataHandler = self._add_code
+    def _read_header(self, header: Any, lines: _Lines) -> None:
+        language = header.get("srclang")
+        if language and language != "*all*":
+            self._source_language = self._tag_of(language, lines)
 
-    def _end_code(self) -> None:
-        # The pattern also matches white space alone, which is a line break itself. It matches an
-        # empty code, too, but such a code says nothing.
-        is_break_by_text = self._code != "" and _LINE_BREAK_CODE.match(self._code) is not None
-        if self._is_line_break or is_break_by_text:
-            self._parts.append(" ")  # without it, the words around the code would become one
-        self._code_depth = 0
-        self._parser.CharacterDataHandler = self._add_text
+    def _read_text(self, segment: Any, texts: dict[str, str], lines: _Lines) -> None:
+        """Add the text of a segment, by its language; of several in one language, the first."""
+        variant = segment.getparent()
+        language = self._tag_of(variant.get(XML_LANGUAGE) or variant.get("lang"), lines)
+        if language is None or language in texts:
+            return
+        texts[language] = in_one_line(self.codes.write(list(read_segment(segment))))
 
-    def _end_segment(self) -> None:
-        self._segment_depth = 0
-        self._parser.CharacterDataHandler = None
-        language = self._language
-        # Of several variants in one language, the first counts.
-        if language is not None and language not in self._texts:
-            self._texts[language] = in_one_line("".join(self._parts))
-        self._parts = []
-
-    def _end_unit(self) -> None:
-        texts = self._texts
-        if self._size > MAX_UNIT_CHARACTERS:
+    def _finish(self, line: int, texts: dict[str, str]) -> Unit:
+        """Count a unit, and return it."""
+        if sum(map(len, texts.values())) > MAX_UNIT_CHARACTERS:
             texts = dict.fromkeys(texts, "")
             tell_once(
                 warn,
-                f"{self.path}:{self._line}: a unit of over {MAX_UNIT_CHARACTERS:,} characters, "
+                f"{self.path}:{line}: a unit of over {MAX_UNIT_CHARACTERS:,} characters, "
                 "which is read as blank",
             )
-        self.units += 1
-        for language in texts:
-            self._counts[language] += 1
-        self._complete.append(Unit(self._line, texts))
-        self._texts = {}
+        self.unit_count += 1
+        self._counts.update(texts.keys())
+        return Unit(line, texts)
 
-    def _add_text(self, text: str) -> None:
-        self._size += len(text)
-        if self._size <= MAX_UNIT_CHARACTERS:
-            self._parts.append(text)
-
-    def _add_code(self, text: str) -> None:
-        if len(self._code) < MAX_CODE_CHARACTERS:
-            self._code += text[:MAX_CODE_CHARACTERS]
-
-    def _tag_of(self, language: str | None) -> str | None:
+    def _tag_of(self, language: str | None, lines: _Lines) -> str | None:
         if not language:
             return None
         if language not in self._tags:
             if len(self._tags) >= MAX_LANGUAGES:
-                raise self._error(f"over {MAX_LANGUAGES:,} languages")
+                raise lines.error(f"over {MAX_LANGUAGES:,} languages")
             self._tags[language] = _standard(language)
         return self._tags[language]
 
-    def _refuse_entity(self, name: str, *declaration: object) -> None:
-        raise self._error(f"the document type defines the entity {name[:40]!r}")
 
-    def _refuse_default(
-        self, element: str, name: str, kind: str, default: str | None, is_required: int
-    ) -> None:
-        if default is not None:
-            raise self._error(f"the document type gives {name[:40]!r} a default")
+def _check_root(root: Any, lines: _Lines) -> None:
+    """Raise UserError if the root is not that of TMX, or the document type defines entities."""
+    name = local_name(root.tag)
+    if name != "tmx":
+        raise lines.error(f"not a translation memory: its root is <{name[:40]}>, not <tmx>")
+    document_type = root.getroottree().docinfo.internalDTD
+    for entity in () if document_type is None else document_type.iterentities():
+        raise lines.error(f"the document type defines the entity {entity.name[:40]!r}")
 
-    def _refuse_unknown_entity(self, name: str, is_parameter: int) -> None:
-        if not is_parameter:
-            raise self._error(f"the entity &{name[:40]}; is defined outside this file, if at all")
 
-    def _error(self, problem: str) -> UserError:
-        where = f"{self.path}:{self._parser.CurrentLineNumber}"
-        return UserError(f"{where}: {problem}; mtkit does not read such a file, export it again")
+def _forget(element: Any) -> None:
+    """Remove the content of an element that has ended, and the elements before it.
 
-    def _describe(self, error: expat.ExpatError) -> UserError:
-        where = f"{self.path}:{error.lineno}"
-        if error.code in TRUNCATED:
-            return UserError(f"{where}: the file ends too early; get another copy")
-        reason = expat.ErrorString(error.code)
-        return UserError(f"{where}: not XML ({reason}); export it again as TMX")
+    The element itself must stay, because the parser still needs it.
+    """
+    element.clear()
+    while element.getprevious() is not None:
+        del element.getparent()[0]
+
+
+def _describe(path: str, error: Any, log: Any) -> UserError:
+    """Return the error for a file that is not XML; `log`: what the parser has found wrong."""
+    line, reason = error.lineno or 1, error.msg
+    if log:  # the first entry is the cause of all others
+        line, reason = log[0].line, log[0].message
+    return UserError(f"{path}:{line}: not XML ({reason}); export it again as TMX")

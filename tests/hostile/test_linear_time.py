@@ -477,8 +477,10 @@ def learn_new_pieces(text: str) -> None:
 
 
 def as_memory(text: str) -> str:
-    """Return a translation memory with a text as segment, as language, and between elements."""
-    unit = f"<tu><tuv lang='a'><seg>{escape(text)}</seg></tuv><tuv lang='b'><seg/></tuv></tu>"
+    """Return a memory with a text as segment, as code, as language, and between elements."""
+    code = f"<ph>{escape(text)}</ph>"
+    unit = f"<tu><tuv lang='a'><seg>{escape(text)}</seg></tuv>"
+    unit += f"<tuv lang='b'><seg>{code}</seg></tuv></tu>"
     other = f"<tu>{escape(text)}<tuv lang={quoteattr(text)}><seg/></tuv></tu>"
     return f"<tmx><body>{unit}{other}</body></tmx>"
 

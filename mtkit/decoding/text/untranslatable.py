@@ -68,6 +68,7 @@ _TAG = re.compile(
     rf"</?[A-Za-z][\w:.-]*(?:\s+{_ATTRIBUTE}\s*|\s[^<>=]*=[^<>]*|\s+)?/?>"
     r"|<(?:v|lang|c)[\w.]*\s[^<>]*>"  # voices and languages in WebVTT
     r"|<!--[^<>]*-->|<[\d:.]{5,20}>"
+    r"|</?\d{1,4}/?>"  # numbered, as the codes of translation memories are (`tmx_codes.py`)
     r"|\{\\[^{}]*\}"  # Advanced SubStation Alpha
 )
 _SPAN_PATTERN = (
