@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import unescape
@@ -53,7 +54,9 @@ YEARS = range(1000, 3000)
 _MAY_BE_GLUED = re.compile(rf"\S{{{MAX_WORD_LETTERS + 1}}}")
 _DIGITS = re.compile(r"\d+")
 _MAY_BE_MARKUP = re.compile(r"[<&{\\}]")
-_MARKUP = re.compile(r"</?[A-Za-z][A-Za-z0-9]*(?:\s[^<>]*)?/?>|<!--|\\u[0-9a-fA-F]{4}|\{\{|\}\}")
+_MARKUP = re.compile(
+    r"</?[A-Za-z][A-Za-z0-9]*(?=(?:\s[^<>]*)?/?>)|<!--|\\u[0-9a-fA-F]{4}|\{\{|\}\}"
+)
 _ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});")
 _DAMAGED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff]")
 _MAY_BE_MOJIBAKE = re.compile("[^\x00-\x7f]{2}|[ÂÃ]")
@@ -148,13 +151,22 @@ def _has_few_letters(text: str, _: SideStatistics) -> bool:
     return visible >= MIN_LETTERS and letters < MIN_LETTERS_SHARE * visible
 
 
-def _has_markup(text: str, _: SideStatistics) -> bool:
+def _have_other_markup(pair: Pair, _: CorpusStatistics) -> bool:
+    """Return whether a side has tags or entities that the other side lacks.
+
+    Those of both sides are no fault: a model shall copy them.
+    """
+    return _find_markup(pair.source) != _find_markup(pair.target)
+
+
+def _find_markup(text: str) -> Counter[str]:
+    """Return the tags, without their attributes, and the entities and escapes of a text."""
     if not _MAY_BE_MARKUP.search(text):  # most lines; much faster than the patterns below
-        return False
-    if _MARKUP.search(text):
-        return True
+        return Counter()
+    found = Counter(_MARKUP.findall(text))
     # `unescape` knows the names of all entities, and leaves text such as "&b;" as it is.
-    return any(unescape(entity) != entity for entity in _ENTITY.findall(text))
+    found.update(entity for entity in _ENTITY.findall(text) if unescape(entity) != entity)
+    return found
 
 
 def _is_misencoded(text: str, _: SideStatistics) -> bool:
@@ -312,10 +324,10 @@ RULES = (
     ),
     Rule(
         name="markup",
-        meaning="tags or entities",
-        advice="strip them",
-        check=_either_side(_has_markup),
-        max_share=1.0,  # a corpus of documentation may have tags everywhere
+        meaning="tags or entities that the other side lacks",
+        advice="restore or strip them",
+        check=_have_other_markup,
+        max_share=1.0,  # one side of a corpus may have tags everywhere
     ),
     Rule(
         name="mojibake",

@@ -42,7 +42,7 @@ PAIRS = [
     (f"the dog number {number} runs to the old house", f"der Hund {number} rennt zum alten Haus")
     for number in range(150)
 ]
-FAULTY = [("", "leer"), ("a <b>bold</b> dog", "ein <b>fetter</b> Hund"), ("dog", "Hund " * 90)]
+FAULTY = [("", "leer"), ("a <b>bold</b> dog", "ein fetter Hund"), ("dog", "Hund " * 90)]
 RULES = ["markup", "overlap"]
 
 

@@ -246,8 +246,20 @@ def test_examples_show_the_place_of_the_fault(tmp_path: Path) -> None:
 
 
 def test_markup_never_fails(tmp_path: Path) -> None:
-    tagged = [(f"<p>{source}", f"<p>{target}") for source, target in LINES[:500]]
+    tagged = [(f"<p>{source}", target) for source, target in LINES[:500]]
     assert failures(check_corpus(write_corpus(tmp_path, tagged))) == set()
+
+
+def test_markup_of_both_sides_is_neither_accused_nor_dropped(tmp_path: Path) -> None:
+    tagged = [
+        (f"<b>{source}</b> &amp;", f"&amp; <b>{target}</b>") for source, target in LINES[:500]
+    ]
+    report = check_corpus(write_corpus(tmp_path, tagged))
+    assert "markup" not in report.drop
+    assert report.rules["markup"].count == 0
+    faulty = check_corpus(write_corpus(tmp_path, [*tagged, ("Two <i>men</i>.", "남자 둘.")]))
+    assert "markup" in faulty.drop
+    assert faulty.rules["markup"].count == 1
 
 
 @pytest.mark.slow

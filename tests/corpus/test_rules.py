@@ -60,6 +60,8 @@ FAULTS = [
     ("letters", "1 2 3 4 5 6 7 8 9 ten", "1 2 3 4 5 6 7 8 9 zehn"),
     ("markup", "The dog <b>runs</b>.", "Der Hund rennt."),
     ("markup", "Bread &amp; butter.", "Brot und Butter."),
+    ("markup", "The <b>dog</b> runs.", "Der <i>Hund</i> rennt."),
+    ("markup", "The <b>dog</b> runs.", "Der <b>Hund rennt."),
     ("mojibake", "Two men.", "Zwei MÃ¤nner."),
     ("mojibake", "Two men.", "Zwei M\ufffdnner."),
     ("script", "The dog runs.", "Собака бежит."),
