@@ -345,7 +345,11 @@ def translate(
         Option(metavar="K/N", help="Translate part K of N equal parts of INPUT, from 1/N to N/N."),
     ] = None,
     resume: Annotated[
-        bool, Option("--resume", help="Continue an interrupted command; needs INPUT and -o.")
+        bool,
+        Option(
+            "--resume",
+            help="Fail if an interrupted command cannot be continued; needs INPUT and -o.",
+        ),
     ] = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -379,8 +383,8 @@ def translate(
     from mtkit.decoding.translate import FilePart, Files, Format
     from mtkit.decoding.translate import translate as translate_files
 
-    if text is not None and is_tmx(str(text)):
-        refuse_name(str(text))
+    if text is not None and (is_tmx(str(text)) or not is_table(str(text))):
+        refuse_name(str(text))  # before a model is loaded
     if columns is None:
         if text is not None and text.is_file():
             refuse_table(str(text))

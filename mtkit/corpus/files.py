@@ -53,6 +53,13 @@ FOREIGN_FORMATS = {
     (".xliff", ".xlf", ".sdlxliff"): (
         "is a translation file; export it as a translation memory (.tmx) or as text (.tsv)"
     ),
+    (
+        *(".po", ".pot", ".json", ".arb", ".properties", ".ini", ".toml", ".yml", ".yaml"),
+        *(".strings", ".stringsdict", ".xcstrings", ".resx", ".ts", ".ftl"),
+    ): (
+        "is a file of keys and messages, not of text; convert it to a table (.csv) or to a "
+        "translation memory (.tmx), for example with po2csv or po2tmx of the Translate Toolkit"
+    ),
     (".tmx",): (
         "is a translation memory, which is read only as a whole corpus: by `mtkit check FILE`, "
         "`mtkit init FILE`, or as `table` in a config"
@@ -100,7 +107,7 @@ def existing_file(path: str) -> Path:
             raise UserError(f"{path} is a folder; give a file")
         if not file.is_file():
             raise UserError(
-                f"{path} is a pipe or device, but a corpus is read twice; write it to a file"
+                f"{path} is a pipe or device, which cannot be read again; write it to a file"
             )
         file.open("rb").close()  # fails if the user may not read it
         return file

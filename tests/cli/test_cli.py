@@ -390,13 +390,14 @@ main(sys.argv[1:])
         ("score --help", {"torch", "rich", "sacrebleu"}),
         ("info --config", {"torch", "rich", "numpy"}),
         ("info", {"torch", "numpy"}),
-        ("translate mtkit.yaml -q", {"torch", "numpy", "jaxtyping", "rich", "safetensors"}),
+        ("translate lines -q", {"torch", "numpy", "jaxtyping", "rich", "safetensors"}),
         ("train --demo --set model.haeds=3", {"torch", "rich", "numpy", "datasets"}),
     ],
 )
 def test_light_commands_import_nothing_heavy(
     arguments: str, unwanted: set[str], at_home: Path
 ) -> None:
+    (at_home / "lines").write_text("A dog.\n")
     process = subprocess.run(
         [sys.executable, "-c", MODULES, *arguments.split()],
         capture_output=True,

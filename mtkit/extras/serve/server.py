@@ -13,7 +13,7 @@ from typing import Any
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from mtkit.corpus.files import read_lines
+from mtkit.corpus.files import input_lines
 from mtkit.decoding.api import Translator, load
 from mtkit.errors import UserError
 from mtkit.extras.serve.application import build_application
@@ -81,7 +81,7 @@ def read_keys(path: Path) -> list[str]:
     Raises:
         UserError: the file cannot be read or holds no key, or a key is short.
     """
-    keys = [line.strip() for line in read_lines(str(path)) if line.strip()]
+    keys = [line.strip() for line in input_lines(path) if line.strip()]
     if not keys or min(map(len, keys)) < MIN_KEY_CHARACTERS:
         raise UserError(
             f"--keys {path}: each line must be a key of at least {MIN_KEY_CHARACTERS} characters; "

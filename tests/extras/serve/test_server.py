@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import threading
@@ -434,6 +435,15 @@ def test_with_keys_only_clients_that_have_one_are_served() -> None:
         wrong = {"Authorization": "DeepL-Auth-Key wrong"}
         assert send("GET", "/v2/usage", headers=wrong).status_code == 403
         assert send("GET", "/health").status_code == 200
+
+
+def test_keys_come_from_a_pipe(tmp_path: Path) -> None:
+    """As of `serve --keys <(pass show key)`, so that no file has them."""
+    reader, writer = os.pipe()
+    os.write(writer, f"{KEY}1\n".encode())
+    os.close(writer)
+    assert read_keys(Path(f"/dev/fd/{reader}")) == [f"{KEY}1"]
+    os.close(reader)
 
 
 def test_keys_come_from_a_file(tmp_path: Path) -> None:
