@@ -93,17 +93,19 @@ def open_output(
     dependencies: Mapping[str, Any] | None = None,
     *,
     line_counts: Iterable[int] = repeat(1),
-    resume: bool = False,
+    resume: bool | None = False,
     resumed_with: str = "with --resume",
 ) -> Iterator[tuple[BinaryIO, int]]:
     """Open a file or standard output, and yield it with the number of input lines already done.
 
     `dependencies`: all that the output depends on; None: the output cannot be resumed.
-    `line_counts`: the numbers of output lines of all input lines, in order. `resumed_with`: how to
-    repeat the command after an interruption. A file that is replaced keeps its permissions.
+    `line_counts`: the numbers of output lines of all input lines, in order. `resume`: whether to go
+    on with a partial output; None: if the dependencies are the same. `resumed_with`: how to repeat
+    the command after an interruption. A file that is replaced keeps its permissions.
 
     Raises:
-        UserError: the file cannot be written, or the dependencies have changed.
+        UserError: the file cannot be written, or `resume` is true and the dependencies have
+            changed.
     """
     if path is None:
         yield sys.stdout.buffer, 0
@@ -117,6 +119,8 @@ def open_output(
     record = partial.with_name(f"{partial.name}.json")
     with _opened(partial, path) as file, _locked(file, partial, path):
         done = 0
+        if dependencies and resume is None:
+            resume = _can_be_resumed(partial, record, dependencies)
         if dependencies and resume:
             done = _resume(path, partial, record, dependencies, line_counts)
         try:
@@ -182,6 +186,15 @@ def _locked(file: BinaryIO, partial: Path, path: Path) -> Iterator[None]:
         if is_replaced:
             raise UserError(is_written)
         yield
+
+
+def _can_be_resumed(partial: Path, record: Path, dependencies: Mapping[str, Any]) -> bool:
+    """Return whether a partial output depends on the same as the whole output will."""
+    if not (record.is_file() and partial.stat().st_size):
+        return False
+    with suppress(UserError):  # a damaged record
+        return bool(read_json(record) == dependencies)
+    return False
 
 
 def _resume(

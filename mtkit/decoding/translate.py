@@ -272,7 +272,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             files.output,
             _dependencies(translator, files, form),
             line_counts=text.line_counts(),
-            resume=files.resume,
+            resume=files.resume or _may_go_on(files, text),
             resumed_with="with --resume, without --flags" if files.flags else "with --resume",
         ) as (target, done),
         _open_flags(files.flags) as flags,
@@ -296,6 +296,12 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     if files.output:
         tally.say_end(files.output)
     tally.say_what_is_missing()
+
+
+def _may_go_on(files: Files, text: Text | Table) -> bool | None:
+    """Return None, for `open_output`, if the same command may go on where it was interrupted."""
+    has_countable_lines = isinstance(text, Text) or text.encoding == "utf-8"
+    return None if files.flags is None and has_countable_lines else False
 
 
 def _say_start(translator: Translator, files: Files, form: Format) -> None:

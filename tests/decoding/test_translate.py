@@ -574,6 +574,53 @@ def test_after_an_interruption_the_advice_is_a_command_that_is_accepted(
     assert (tmp_path / "out").read_bytes().count(b"\n") == 100
 
 
+def test_the_same_command_goes_on_where_it_was_interrupted(
+    tmp_path: Path, copier: Translator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = b"".join(b"A dog %d.\n" % n for n in range(100))
+    expected = run(tmp_path, content, copier)
+    for jsonl in (True, False):  # another form of output begins anew
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(tmp_path, copier)
+        done = (tmp_path / ".out.partial").read_bytes()
+        (tmp_path / ".out.partial").write_bytes(done.replace(b"dog", b"cat"))
+        again = run(tmp_path, content, copier, jsonl=jsonl)
+        assert again.count(b"A cat") == (0 if jsonl else FIRST_WINDOW)
+        assert again.count(b"\n") == expected.count(b"\n")
+    assert f"resuming after line {FIRST_WINDOW}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"null"])
+def test_a_command_begins_anew_if_the_record_of_its_partial_output_is_damaged(
+    damage: bytes, tmp_path: Path, copier: Translator
+) -> None:
+    content = b"".join(b"A dog %d.\n" % n for n in range(100))
+    expected = run(tmp_path, content, copier)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(tmp_path, copier)
+    (tmp_path / ".out.partial").write_bytes(b"cat\n")
+    (tmp_path / ".out.partial.json").write_bytes(damage)
+    assert run(tmp_path, content, copier) == expected
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["flags", "a table in UTF-16"])
+def test_what_cannot_be_resumed_begins_anew(kind: str, tmp_path: Path, copier: Translator) -> None:
+    encoding = "utf-8" if kind == "flags" else "utf-16"
+    table = tmp_path / "t.csv"
+    table.write_bytes(
+        "".join(["text,n\n", *(f"A dog {n}.,{n}\n" for n in range(99))]).encode(encoding)
+    )
+    flags = tmp_path / "flags" if kind == "flags" else None
+    files = Files(table, tmp_path / "out", flags=flags, column="text")
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(copier, files, Format())
+    translate(copier, files, Format())
+    assert (tmp_path / "out").read_text(encoding).count("\n") == 100
+    if flags is not None:
+        assert flags.read_text().count("\n") == 100
+
+
 def test_resuming_translates_only_the_rest(
     tmp_path: Path, copier: Translator, capsys: pytest.CaptureFixture[str]
 ) -> None:
