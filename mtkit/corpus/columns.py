@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from mtkit.config.language_codes import is_language_code, is_language_name
 from mtkit.corpus.characters import is_letter
@@ -15,6 +16,8 @@ SIDES = ("source", "target", "src", "tgt", "trg", "text", "translation", "origin
 """Words that name a column of text; names of languages do so, too."""
 MIN_LABEL_ROWS, ROWS_PER_LABEL = 3, 10
 """A column is one of labels if it has at least so many rows, and each label so many on average."""
+MAX_NAMED_COLUMNS = 20
+"""Number of columns that a message lists at most."""
 
 Columns = tuple[str | int, str | int]
 """The columns of source and target: numbers from 0, or names."""
@@ -26,6 +29,12 @@ _WORD = re.compile(r"[^\W\d_]+")
 _IDENTIFIER = re.compile(r"[!-/:-~]*\d[!-~]*")  # printable ASCII with a digit, such as s12-a
 _BRACKETS = re.compile(r"\([^()]*\)")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}\b[\s\w:.+-]{0,30}")
+
+
+def name_cells(cells: Iterable[str]) -> str:
+    """Return the cells that are not blank, for messages; of many, the first."""
+    filled = (cell.strip() for cell in cells if cell.strip())
+    return ", ".join(islice(filled, MAX_NAMED_COLUMNS)) or "none"
 
 
 def find_texts(rows: SampleRows) -> list[int]:

@@ -14,6 +14,7 @@ from mtkit.corpus.check import CorpusReport, NamedCorpora
 from mtkit.corpus.findings import Finding
 from mtkit.corpus.lost_letters import find_losses
 from mtkit.corpus.read import Pair, UnequalSidesError, read_pairs
+from mtkit.corpus.rows import disarm_formula
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule
 from mtkit.corpus.statistics import CorpusStatistics, hash_of
 from mtkit.progress import progress
@@ -29,8 +30,8 @@ def write_faulty_rows(
 ) -> int:
     """Write a .csv of all pairs that the findings of the reports are about; return their number.
 
-    It has a byte order mark, by which spreadsheet programs recognise UTF-8. Misaligned lines are
-    left out: the report names the passages.
+    It has a byte order mark, by which spreadsheet programs recognise UTF-8, and no cell that they
+    would run as a formula. Misaligned lines are left out: the report names the passages.
     """
     file.write(codecs.BOM_UTF8)
     file.write(_as_row(HEADER))
@@ -55,7 +56,9 @@ def _pairs_of(corpus: Corpus) -> Iterator[Pair]:
 
 
 def _cells_of(pair: Pair, reasons: Sequence[str]) -> list[str]:
-    return [pair.file, str(pair.line), "; ".join(reasons), pair.source, pair.target]
+    texts = (pair.file, "; ".join(reasons), pair.source, pair.target)
+    file, reason, source, target = map(disarm_formula, texts)
+    return [file, str(pair.line), reason, source, target]
 
 
 def _as_row(cells: Sequence[str]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
@@ -14,9 +15,20 @@ from mtkit.errors import UserError
 
 SAMPLE_ROWS = 100
 """Number of rows from which delimiter, header and columns are recognised."""
+MAX_ROW_CELLS = 1 << 14
+"""Largest number of cells in a row, as in a spreadsheet."""
+MAX_ROW_CHARACTERS = 1 << 22
+"""Largest row, whose quoted cells may have many lines."""
 DELIMITERS = "\t;,|"
 """Delimiters of a .csv; of those that fit equally well, the first is taken."""
 DELIMITER_NAMES = {";": "semicolon", ",": "comma", "|": "vertical bar"}
+
+ADVICE = {
+    "new-line": OLD_LINE_ENDS_WARNING,
+    "field larger": "shorten the cell, or look for a quote that is missing before it",
+}
+"""What to do about an error of `csv`, by its start."""
+_FORMULA = re.compile(r"\s*[=@]|\s*[+-](?![\d.,]*(?:[eE][+-]?\d+)?\Z)")
 
 
 class Row(NamedTuple):
@@ -57,7 +69,16 @@ def read_rows(path: str, lines: Iterable[str]) -> Iterator[Row]:
     for number, raw in enumerate(lines, 1):
         line = raw.rstrip("\r\n")
         cells = line.split("\t")
+        _check_width(f"{path}:{number}", len(cells))
         yield Row(number, cells if line.strip() else [], len(cells) if line else 0, raw)
+
+
+def disarm_formula(cell: str) -> str:
+    """Return a cell that no spreadsheet program runs: with ' before the start of a formula.
+
+    For cells of a file that mtkit itself makes; a number stays as it is.
+    """
+    return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
 def find_delimiter(lines: list[str]) -> str:
@@ -71,8 +92,12 @@ def _quoted_rows(path: str, lines: Iterator[str], delimiter: str) -> Iterator[Ro
     """The lines of the row that is being read."""
 
     def take_lines() -> Iterator[str]:
+        characters = 0
         for line in lines:
+            characters = len(line) + (characters if taken else 0)
             taken.append(line)
+            if characters > MAX_ROW_CHARACTERS:
+                raise UserError(f"{path}:{first_line}: the row is over 4 MiB; is a quote missing?")
             yield line
 
     reader = csv.reader(take_lines(), delimiter=delimiter, strict=True, skipinitialspace=True)
@@ -87,19 +112,27 @@ def _quoted_rows(path: str, lines: Iterator[str], delimiter: str) -> Iterator[Ro
                     f"{path}:{first_line}: the row has {len(cells)} cells, but the first has "
                     f"{width}; put quotes around cells that contain {delimiter!r}"
                 )
+            _check_width(f"{path}:{first_line}", len(cells))
             is_blank = not any(cell.strip() for cell in cells)
             yield Row(number, [] if is_blank else cells, len(cells), "".join(taken))
             taken.clear()
             number += 1
             first_line = 1 + reader.line_num
     except csv.Error as error:
-        has_old_line_ends = str(error).startswith("new-line")
-        advice = (
-            OLD_LINE_ENDS_WARNING if has_old_line_ends else "quotes inside a cell must be doubled"
-        )
+        advice = "quotes inside a cell must be doubled"
+        for reason, other_advice in ADVICE.items():
+            if str(error).startswith(reason):
+                advice = other_advice
         raise UserError(
             f"{path}:{first_line}: this row cannot be read ({error}); {advice}"
         ) from None
+
+
+def _check_width(where: str, width: int) -> None:
+    if width > MAX_ROW_CELLS:
+        raise UserError(
+            f"{where}: the row has {width:,} cells; a table has at most {MAX_ROW_CELLS:,}"
+        )
 
 
 def _fit(lines: list[str], delimiter: str) -> tuple[int, int, int]:

@@ -3,8 +3,8 @@
 It is a process of its own, because a hostile file can make the parser need any amount of memory, or
 end the process. It imports nothing of mtkit, so that it starts fast.
 
-Usage: sheet_reader.py FILE: print the names of the sheets as a JSON list.
-       sheet_reader.py FILE NAME: print a sheet as CSV, with quotes around every cell.
+Usage: sheet_reader.py FILE ROWS: print a line of JSON for each sheet: its name and first rows.
+       sheet_reader.py FILE ROWS NAME: print a sheet as CSV, with quotes around every cell.
 """
 
 from __future__ import annotations
@@ -24,25 +24,41 @@ PROCESS_LIMITS = {
 }
 """Limits of the process, which a large sheet of sentences is far from."""
 MAX_CELL_CHARACTERS = 100_000
+MAX_ROWS = 1 << 20
+"""Largest number of rows, as in a spreadsheet; a small file can claim to have any number."""
+MAX_SHEETS = 20
+"""Number of sheets whose first rows are printed; reading a sheet takes time."""
 
 
-def main(path: str, name: str | None = None) -> None:
-    """Print the names of the sheets, or the sheet `name`."""
+def main(path: str, sample_rows: str, name: str | None = None) -> None:
+    """Print the names of the sheets and the first rows of some, or the sheet `name`."""
     from python_calamine import CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
 
     with CalamineWorkbook.from_path(path) as workbook:
-        if name is None:
-            names: list[str] = []
-            for sheet in workbook.sheets_metadata:
-                is_visible = sheet.visible == SheetVisibleEnum.Visible
-                if is_visible and sheet.typ == SheetTypeEnum.WorkSheet:
-                    names.append(sheet.name)
-            json.dump(names, sys.stdout)
+        if name is not None:
+            writer = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL)
+            for row in rows_of(workbook, name):
+                writer.writerow([text_of(value) for value in row])
             return
-        writer = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL)
-        # With blank rows and columns, so that both are counted as in the spreadsheet.
-        for row in workbook.get_sheet_by_name(name).to_python(skip_empty_area=False):
-            writer.writerow([text_of(value) for value in row])
+        names: list[str] = []
+        for sheet in workbook.sheets_metadata:
+            is_visible = sheet.visible == SheetVisibleEnum.Visible
+            if is_visible and sheet.typ == SheetTypeEnum.WorkSheet:
+                names.append(sheet.name)
+        for number, name in enumerate(names):
+            is_sampled = len(names) > 1 and number < MAX_SHEETS  # one sheet leaves no choice
+            rows = rows_of(workbook, name, int(sample_rows)) if is_sampled else []
+            texts = [[text_of(value) for value in row] for row in rows]
+            sys.stdout.write(json.dumps([name, texts]) + "\n")
+
+
+def rows_of(workbook: Any, name: str, count: int | None = None) -> list[list[Any]]:
+    """Return the rows of a sheet with blank rows and columns, as both count in a spreadsheet."""
+    sheet = workbook.get_sheet_by_name(name)
+    if sheet.total_height > MAX_ROWS:
+        raise ValueError(f"it has {sheet.total_height:,} rows, and a sheet at most {MAX_ROWS:,}")
+    rows: list[list[Any]] = sheet.to_python(skip_empty_area=False, nrows=count)
+    return rows
 
 
 def text_of(value: Any) -> str:

@@ -11,7 +11,14 @@ from itertools import chain, islice
 from pathlib import Path, PurePath
 from typing import Any
 
-from mtkit.corpus.columns import Columns, SampleRows, find_texts, has_header, is_column_name
+from mtkit.corpus.columns import (
+    Columns,
+    SampleRows,
+    find_texts,
+    has_header,
+    is_column_name,
+    name_cells,
+)
 from mtkit.corpus.files import read_lines, tell_once
 from mtkit.corpus.rows import DELIMITER_NAMES, SAMPLE_ROWS, Row, read_rows, suffix_of
 from mtkit.corpus.sheets import is_sheet, read_sheet
@@ -21,8 +28,6 @@ from mtkit.report import fitted, plural, printable, say
 
 TABLE_SUFFIXES = ".csv, .tsv, .jsonl, .tmx, .xlsx or .ods"
 """How the name of a table may end, for messages."""
-MAX_NAMED_COLUMNS = 20
-"""Number of columns that an error lists at most."""
 MAX_SHOWN_CELLS = 40
 """Width of the text of a first pair in a message, in terminal cells."""
 
@@ -62,14 +67,17 @@ def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, st
         with closing(read_lines(path)) as lines:
             yield from _read_records(path, columns, lines)
     else:
-        with closing(open_rows(path)) as rows:
+        with closing(open_rows(path, columns)) as rows:
             yield from _read_rows(path, columns, rows)
 
 
-def open_rows(path: str) -> Generator[Row]:
-    """Yield the rows of a table other than a .jsonl; errors are as in `read_rows`."""
+def open_rows(path: str, columns: Iterable[str | int] = ()) -> Generator[Row]:
+    """Yield the rows of a table other than a .jsonl; errors are as in `read_rows`.
+
+    Of a spreadsheet, read the sheet that has the given columns.
+    """
     if is_sheet(path):
-        with closing(read_sheet(path)) as lines:
+        with closing(read_sheet(path, columns)) as lines:
             yield from read_rows(path, lines)
         return
     with closing(read_lines(path)) as lines:
@@ -94,14 +102,15 @@ def find_columns(path: str) -> Columns:
     if len(named) == 2:
         source, target = named
     elif len(texts) > 2 and has_header(rows, texts):
-        names = ", ".join(first[:MAX_NAMED_COLUMNS])
-        raise UserError(f"{path}: choose two of its columns with --columns S T: {names}")
+        raise UserError(
+            f"{path}: choose two of its columns with --columns S T: {name_cells(first)}"
+        )
     elif len(texts) > 1:
         source, target = texts[:2]
     else:
         source, target = 0, 1
     if len(first) > 2:
-        if has_header(rows, (source, target)):
+        if has_header(rows, (source, target)) and first[source].strip() and first[target].strip():
             say(f"{path}: reading columns '{first[source]}' and '{first[target]}'")
         else:
             say(f"{path}: reading columns {source} and {target}, numbered from 0")
@@ -128,8 +137,9 @@ def _find_keys(path: str) -> tuple[str, str]:
         source, target = texts
         say(f"{path}: reading keys '{source}' and '{target}'")
         return source, target
-    names = ", ".join(keys[:MAX_NAMED_COLUMNS]) or "none"
-    raise UserError(f"{path}: give the keys of source and target with --columns S T: {names}")
+    raise UserError(
+        f"{path}: give the keys of source and target with --columns S T: {name_cells(keys)}"
+    )
 
 
 def _holds_text(record: Any, key: str) -> bool:
@@ -145,7 +155,7 @@ def describe_columns(path: str) -> str:
     A table without text has none.
     """
     if suffix_of(path) == ".jsonl":
-        return ", ".join(islice(_column_names(_first_record(path)), MAX_NAMED_COLUMNS)) or "none"
+        return name_cells(_column_names(_first_record(path)))
     with closing(open_rows(path)) as all_rows:
         sample = list(islice(all_rows, SAMPLE_ROWS))
     for row in sample[:1]:
@@ -154,7 +164,7 @@ def describe_columns(path: str) -> str:
     first = rows[0] if rows else []
     texts = find_texts(rows)
     if has_header(rows, texts):
-        return ", ".join(cell.strip() for cell in first[:MAX_NAMED_COLUMNS] if cell.strip())
+        return name_cells(first)
     if not first:
         return "none"
     # `has_header` is a guess: the user may know that the first row has names.
@@ -292,7 +302,7 @@ def find_layout(path: str, columns: Sequence[str | int], rows: SampleRows) -> Te
 def _tell_layout(path: str, layout: TextColumns, first: Sequence[str]) -> None:
     """Say whether the first row is a header; `first`: its cells."""
     if layout.has_header:
-        tell_once(say, f"{path}: the first row is a header, not a pair: {', '.join(first)}")
+        tell_once(say, f"{path}: the first row is a header, not a pair: {name_cells(first)}")
         return
     if max(layout.columns) >= len(first):  # an error, which the reader of the rows reports
         return
@@ -326,8 +336,7 @@ def _start_of(cell: str) -> str:
 
 
 def _no_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:
-    known = ", ".join(islice(columns, MAX_NAMED_COLUMNS)) or "none"
-    return UserError(f"{where}: no column {column!r}; choose from {known}")
+    return UserError(f"{where}: no column {column!r}; choose from {name_cells(columns)}")
 
 
 def text_at(record: Any, column: str, where: str) -> str:

@@ -133,7 +133,7 @@ class Translator:
         self, lines: Iterable[str | Line], request: Request | None
     ) -> Iterator[list[Translation]]:
         window, running = FIRST_WINDOW, deque[Future[list[Translation]]]()
-        arriving = Prefetcher(_as_lines(lines), MAX_WINDOW, lambda line: 1 + len(line.text) // 1024)
+        arriving = Prefetcher(_as_lines(lines), MAX_WINDOW, _weight_of)
         try:
             with closing(arriving):
                 while taken := arriving.take(window, PATIENCE_SECONDS):
@@ -337,6 +337,10 @@ def _with_spare_hypotheses(request: Request) -> Request:
         return replace(request, n_best=settings.beam)
     wider = {"beam": 2 * settings.beam, "batch_tokens": max(1, settings.batch_tokens // 2)}
     return replace(request, settings=settings.model_copy(update=wider), n_best=2 * settings.beam)
+
+
+def _weight_of(line: Line) -> int:
+    return 1 + line.characters // 1024
 
 
 def _as_lines(lines: Iterable[str | Line]) -> Iterator[Line]:

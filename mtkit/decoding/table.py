@@ -25,7 +25,15 @@ from mtkit.corpus.files import (
     tell_once,
     text_blocks,
 )
-from mtkit.corpus.rows import SAMPLE_ROWS, Row, find_delimiter, has_quotes, read_rows, suffix_of
+from mtkit.corpus.rows import (
+    SAMPLE_ROWS,
+    Row,
+    disarm_formula,
+    find_delimiter,
+    has_quotes,
+    read_rows,
+    suffix_of,
+)
 from mtkit.corpus.sheets import is_sheet, read_sheet
 from mtkit.corpus.tables import (
     describe_columns,
@@ -62,6 +70,18 @@ class Entry(NamedTuple):
     after: str = ""
     text: str = ""
     """The text to translate; blank if there is none."""
+
+
+@dataclass(frozen=True)
+class RowLine(Line):
+    """The text of a row, which waits until its text is translated."""
+
+    row_characters: int = 0
+
+    @property
+    def characters(self) -> int:
+        """Number of characters that are in memory until the line is translated."""
+        return self.row_characters + len(self.text)
 
 
 @dataclass
@@ -101,7 +121,8 @@ class Table(ABC):
         with closing(self._entries()) as entries:
             for number, entry in islice(enumerate(entries), done, None):
                 self._waiting.append(entry)
-                yield Line(entry.text, id=number)
+                size = len(entry.before) + len(entry.after)
+                yield RowLine(entry.text, id=number, row_characters=size)
 
     def output(self, number: int, translation: Translation) -> bytes:
         """Return row `number`, from 1, with its translation; call it for each row in order."""
@@ -137,6 +158,8 @@ class CellTable(Table):
 
     column: int
     """Number of the column that is translated, from 0."""
+    requested_column: str | int
+    """How the user names the column; in a spreadsheet it tells which sheet is read."""
     has_header: bool
     width: int
     """Largest number of cells in a row; the new cell comes after so many."""
@@ -148,13 +171,15 @@ class CellTable(Table):
 
     def _entries(self) -> Generator[Entry]:
         is_header = self.has_header
-        with closing(_read_exactly(self.path)) as rows:
+        with closing(_read_exactly(self.path, self.requested_column)) as rows:
             for row in rows:
                 if row.width == 0:  # an empty line stays empty
                     yield Entry(row.raw)
                     continue
                 content = row.raw.rstrip("\r\n")
                 end = row.raw[len(content) :]
+                if is_sheet(self.path):  # in which text that looks like a formula was text
+                    content = self.delimiter.join(map(self._cell, row.cells)) or content
                 # A short row gets empty cells, so that the new cell stands in the new column.
                 padding = (self.width - row.width) * self.delimiter
                 before = content + padding + self.delimiter
@@ -169,6 +194,8 @@ class CellTable(Table):
                     yield Entry(before, end, in_one_line(_readable(text)))
 
     def _cell(self, text: str) -> str:
+        if is_sheet(self.path):
+            text = disarm_formula(text)
         if not self.has_quotes:
             return text.replace(self.delimiter, " ")
         needs_quotes = any(sign in text for sign in (self.delimiter, '"', "\r", "\n"))
@@ -246,7 +273,7 @@ def _open_cells(path: str, column: str | int) -> CellTable:
     row_count = 0
     width = 0
     sample: list[Row] = []
-    with closing(_read_exactly(path)) as rows:
+    with closing(_read_exactly(path, column)) as rows:
         for row in rows:
             row_count += 1
             width = max(width, row.width)
@@ -260,7 +287,8 @@ def _open_cells(path: str, column: str | int) -> CellTable:
     layout = find_layout(path, [column], cells)
     number = layout.columns[0]
     if number >= width:
-        raise UserError(f"{path}: no column {column}; the columns are 0 to {width - 1}")
+        known = f"the columns are 0 to {width - 1}" if width else "it is empty"
+        raise UserError(f"{path}: no column {column}; {known}")
     header = cells[0] if layout.has_header else []
     is_quoted = has_quotes(path)
     return CellTable(
@@ -269,6 +297,7 @@ def _open_cells(path: str, column: str | int) -> CellTable:
         rows=row_count,
         name=_new_name(header),
         column=number,
+        requested_column=column,
         has_header=layout.has_header,
         width=width,
         delimiter=_delimiter_of(path) if is_quoted else "\t",
@@ -278,7 +307,9 @@ def _open_cells(path: str, column: str | int) -> CellTable:
 
 
 def _delimiter_of(path: str) -> str:
-    """Return the delimiter of a .csv, as `read_rows` finds it."""
+    """Return the delimiter of a .csv, as `read_rows` finds it; of a spreadsheet, a comma."""
+    if is_sheet(path):
+        return ","
     with closing(exact_lines(path)) as lines:
         return find_delimiter(list(islice(lines, SAMPLE_ROWS)))
 
@@ -320,24 +351,23 @@ def _new_name(names: Iterable[str]) -> str:
     return name
 
 
-def _read_exactly(path: str) -> Generator[Row]:
-    """Yield the rows of a .csv, .tsv or spreadsheet, with the exact text of each row."""
-    with closing(exact_lines(path)) as lines:
+def _read_exactly(path: str, column: str | int) -> Generator[Row]:
+    """Yield the rows of a .csv, .tsv or spreadsheet, with the exact text of each row.
+
+    A spreadsheet is read as a .csv, from the sheet that has the column.
+    """
+    with closing(read_sheet(path, [column]) if is_sheet(path) else exact_lines(path)) as lines:
         yield from read_rows(path, lines)
 
 
 def exact_lines(path: str) -> Generator[str]:
     """Yield the lines of a file with their ends, without the byte order mark.
 
-    A spreadsheet is read as a .csv. Bytes that are not UTF-8 become surrogates, from which
-    `_encode` restores them.
+    Bytes that are not UTF-8 become surrogates, from which `_encode` restores them.
 
     Raises:
         UserError: the file cannot be read, or a line is longer than 1 MiB.
     """
-    if is_sheet(path):
-        yield from read_sheet(path)
-        return
     unended = b""
     number = 1
     with existing_file(path).open("rb") as file:

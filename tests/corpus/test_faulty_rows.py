@@ -57,6 +57,16 @@ def test_pairs_that_batch_would_drop_are_among_the_rows(tmp_path: Path) -> None:
     assert {*dropped} <= {row["row"] for row in read_rows()}
 
 
+def test_no_cell_is_a_formula_for_a_spreadsheet_program() -> None:
+    formulas = ['=HYPERLINK("http://e/";"x")', "@SUM(A1)", "+1+cmd|' /C calc'!A0", "-1-1"]
+    path = write_table([*LINES[:300], *((formula, formula) for formula in formulas)])
+    assert call("check", path, "--rows", "bad.csv") in (0, 2)
+    rows = read_rows()
+    written = {row["source"] for row in rows} | {row["target"] for row in rows}
+    assert {f"'{formula}" for formula in formulas[:1]} <= written
+    assert not any(text.startswith(("=", "@", "+", "-")) for text in written)
+
+
 def test_damaged_rows_are_written_and_sound_ones_are_not() -> None:
     damaged = [(source, f"Nwa ah? ag?? akw?kw? {source.lower()}") for source, _ in LINES[:200]]
     path = write_table([*LINES[200:400], *damaged])

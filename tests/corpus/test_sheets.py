@@ -7,6 +7,8 @@ import io
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from subprocess import Popen
+from typing import Any
 from xml.sax.saxutils import escape
 
 import pytest
@@ -171,6 +173,68 @@ def test_of_several_sheets_the_first_with_two_columns_of_text_is_read_and_said(
     assert capsys.readouterr().err.count("reading sheet 'Sentences' of 4 sheets") == 1
     with pytest.raises(UserError, match="no sheet has text"):
         pairs_of(write_xlsx("n.xlsx", {"A": [(1, 2)] * 4, "B": []}))
+
+
+def test_named_columns_are_looked_for_in_all_sheets(capsys: pytest.CaptureFixture[str]) -> None:
+    notes: Rows = [("Project – notes", ""), ("a b", "b a"), ("c d", "d c")]
+    path = write_xlsx("t.xlsx", {"Notes": notes, "Empty": [], "Sentences": ROWS})
+    assert pairs_of(path, "English", "Igbo") == in_lines(PAIRS)
+    assert "reading sheet 'Sentences' of 3 sheets" in capsys.readouterr().err
+    with pytest.raises(UserError) as error:
+        pairs_of(path, "English", "Yoruba")
+    assert str(error.value) == (
+        "t.xlsx: no sheet has 'English' and 'Yoruba' in its first row; the first rows of its "
+        "sheets: 'Notes' (Project – notes), 'Sentences' (ID, English, Igbo)"
+    )
+
+
+def test_no_message_names_blank_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_xlsx(
+        "t.xlsx",
+        {
+            "T": [
+                ("English", "", "", "Igbo", ""),
+                *((source, "", "", target, "") for source, target in PAIRS),
+            ]
+        },
+    )
+    with pytest.raises(UserError, match=r"choose from English, Igbo, or numbers from 0$"):
+        pairs_of(path, "Dutch", "Igbo")
+    pairs_of(path, 0, 3)
+    assert "a header, not a pair: English, Igbo\n" in capsys.readouterr().err
+
+
+def test_a_workbook_is_opened_twice_however_many_sheets_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[object] = []
+
+    def count(*arguments: Any, **options: Any) -> Any:
+        opened.append(arguments)
+        return Popen(*arguments, **options)
+
+    monkeypatch.setattr("mtkit.corpus.sheets.Popen", count)
+    contents: dict[str, Rows] = {f"S{number}": [(1,)] for number in range(300)}
+    contents["S1"] = ROWS
+    assert len([*read_sheet(write_xlsx("t.xlsx", contents))]) > len(PAIRS)
+    assert len(opened) == 2
+    late: dict[str, Rows] = {f"S{number}": [(1,)] for number in range(20)}
+    with pytest.raises(UserError, match="none of its first 20 sheets has text"):
+        list(read_sheet(write_xlsx("late.xlsx", {**late, "Late": ROWS})))
+
+
+@pytest.mark.parametrize("repeated", [(1 << 20) + 1, 1 << 23])
+def test_an_ods_that_claims_more_rows_than_a_spreadsheet_has_is_refused(
+    repeated: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = write_ods("t.ods", {"A": ROWS})
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name).decode() for name in file.namelist()}
+    repeat = f'<table:table-row table:number-rows-repeated="{repeated}">'
+    parts["content.xml"] = parts["content.xml"].replace("<table:table-row>", repeat, 1)
+    assert call("check", write_zip("t.ods", parts)) == 2
+    (error,) = capfd.readouterr().err.splitlines()
+    assert error.startswith("t.ods cannot be read as a spreadsheet (it has ")
 
 
 def test_commands_read_spreadsheets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from commands import call
 from mtkit.config.corpora import TableCorpus
 from mtkit.corpus.files import count_lines, input_lines, read_lines
 from mtkit.corpus.read import read_pairs
-from mtkit.corpus.tables import find_columns
+from mtkit.corpus.tables import find_columns, read_table
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
 from mtkit.scoring.line_files import load_lines
@@ -236,6 +236,8 @@ OTHER_PROGRAMS = {
     "d.docx d.pdf": "plain text",
     "m.sdlxliff m.xliff": ".tmx",
     "t.txt.xz t.csv.bz2 t.zst": "gzip",
+    "m.po m.pot m.PO m.po.gz m.json m.arb m.properties m.ini m.toml m.yml m.yaml": "po2csv",
+    "m.strings m.stringsdict m.xcstrings m.resx m.ts m.ftl": "po2csv",
 }
 
 
@@ -252,6 +254,32 @@ def test_files_of_other_programs_are_refused_with_advice(
     assert all(error.startswith(f"{name} ") and advice in error for error in errors)
     with pytest.raises(UserError, match=advice):
         next(input_lines(Path(name)))
+
+
+def test_files_of_keys_and_messages_are_no_text_to_translate(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("m.po").write_text('msgid "Delete %s files?"\nmsgstr ""\n')
+    advice = "convert it to a table (.csv) or to a translation memory (.tmx), for example with po2"
+    for command in (["init"], ["translate"], ["check"], ["translate", "-o", "out"]):
+        assert call(*command, "m.po") == 2
+        (error,) = capsys.readouterr().err.splitlines()
+        assert error.startswith("m.po is a file of keys and messages") and advice in error
+    Path("m.jsonl").write_text('{"en": "A dog.", "de": "Ein Hund."}\n')
+    assert list(read_lines("m.jsonl"))
+
+
+@pytest.mark.parametrize("quote", ['"', ""])
+def test_a_cell_that_is_too_long_is_named_with_advice_that_fits(quote: str) -> None:
+    Path("t.csv").write_text(f"a,b\nc,d\n{quote}{'x y' * 50_000}{quote},e\n")
+    with pytest.raises(UserError, match=r"t.csv:3: .*\(131072\)\); shorten the cell"):
+        list(read_table("t.csv", (0, 1)))
+
+
+def test_a_row_of_any_number_of_lines_is_read_with_bounded_memory() -> None:
+    Path("t.csv").write_text("a,b\nc,d\n" + f'"{"x" * 1000}\n",' * 5000)
+    with pytest.raises(UserError, match=r"t.csv:3: the row is over 4 MiB"):
+        list(read_table("t.csv", (0, 1)))
 
 
 @pytest.mark.parametrize(

@@ -191,9 +191,56 @@ def test_a_table_in_utf16_is_not_resumed(copier: Translator) -> None:
         translate(copier, files, Format())
 
 
+def sheet_lines(sheet: str) -> Iterator[str]:
+    yield from sheet.splitlines(keepends=True)
+
+
+def test_no_text_of_a_spreadsheet_becomes_a_formula_and_a_csv_keeps_its_cells(
+    copier: Translator,
+) -> None:
+    cells = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "- Hello.", "-2.5", "+1e5", "a=b", " =1"]
+    sheet = '"English","Notes"\r\n' + "".join(f'"{cell}","x"\r\n' for cell in cells)
+    with mock.patch("mtkit.decoding.table.read_sheet", lambda *_: sheet_lines(sheet)):
+        out = translated(copier, b"", "t.xlsx").decode("utf-8-sig")
+    (_, *rows) = csv.reader(io.StringIO(out))
+    assert [row[0] for row in rows] == [
+        *("'=1+1", "'@SUM(A1)", "'+cmd|' /C calc'!A0", "'- Hello."),
+        *("-2.5", "+1e5", "a=b", "' =1"),
+    ]
+    assert not any(cell.startswith(("=", "@", "+c", "- ")) for row in rows for cell in row)
+    (_, *rows) = csv.reader(io.StringIO(translated(copier, sheet.encode()).decode()))
+    assert [row[0] for row in rows] == cells
+
+
+def test_rows_that_wait_need_bounded_memory_however_wide_they_are(copier: Translator) -> None:
+    width = 1 << 13
+    Path("t.csv").write_text(f"text{',' * width}\n" + "123\n" * 3000)
+    table = open_table("t.csv", "text")
+    most = done = 0
+    for translations in copier.stream(table.lines(0)):
+        for translation in translations:
+            most = max(most, sum(len(entry.before) for entry in list(table._waiting)))
+            done += 1
+            table.output(done, translation)
+    assert done == 3001
+    assert most < 6 << 20
+
+
+def test_the_named_column_chooses_the_sheet_for_every_reading(copier: Translator) -> None:
+    samples = ['["Notes", [["Some notes", ""]]]', '["Texts", [["English"], ["A dog."]]]']
+
+    def run_reader(path: str, *names: str) -> Iterator[str]:
+        sheets = {"Notes": '"Some notes",""\r\n', "Texts": '"English"\r\n"A dog."\r\n'}
+        return iter(sheets[names[0]].splitlines(True) if names else samples)
+
+    with mock.patch("mtkit.corpus.sheets._run_reader", run_reader):
+        out = translated(copier, b"", "t.xlsx").decode("utf-8-sig")
+    assert out == '"English","translation"\r\n"A dog.","A dog."\r\n'
+
+
 def test_a_spreadsheet_becomes_a_csv_that_spreadsheet_programs_open(copier: Translator) -> None:
     sheet = '"English","Notes"\r\n"A dog.","x"\r\n'
-    with mock.patch("mtkit.decoding.table.read_sheet", lambda path: iter(sheet.splitlines(True))):
+    with mock.patch("mtkit.decoding.table.read_sheet", lambda *_: sheet_lines(sheet)):
         out = translated(copier, b"", "t.xlsx")
     assert out.decode("utf-8-sig") == (
         '"English","Notes","translation"\r\n"A dog.","x","A dog."\r\n'
@@ -206,6 +253,10 @@ def test_a_spreadsheet_becomes_a_csv_that_spreadsheet_programs_open(copier: Tran
     [
         ("t.csv", "a,b\nA dog.,x\n", "c", "t.csv:1: no column 'c'; choose from a, b"),
         ("t.csv", "A dog.,B b\n", "2", "no column 2; the columns are 0 to 1"),
+        ("t.csv", "", "0", "t.csv: no column 0; it is empty"),
+        ("t.csv", "\n\n", "0", "t.csv: no column 0; it is empty"),
+        ("t.csv", f"a{',' * (1 << 14)}\nA dog.\n", "a", "t.csv:1: the row has 16,385 cells"),
+        ("t.tsv", "a\nA dog.\n" + "\t" * (1 << 14), "a", "t.tsv:3: the row has 16,385 cells"),
         ("t.csv", 'a,b\nA dog.,"x\n', "a", "t.csv:2: this row cannot be read"),
         ("t.csv", "a,b\nA dog.,x,y\n", "a", "t.csv:2: the row has 3 cells"),
         ("t.jsonl", '{"a": "x"}\n{}\n', "a", "t.jsonl:2: no column 'a'"),

@@ -32,6 +32,11 @@ class Line:
     tag: str | None = None
     """Target tag, such as yor, for a model of several languages (default: that of the request)."""
 
+    @property
+    def characters(self) -> int:
+        """Number of characters that are in memory until the line is translated."""
+        return len(self.text)
+
     def __post_init__(self) -> None:
         check_text(self.text, "Line: text")
         check_text(self.prefix, "Line: prefix")
