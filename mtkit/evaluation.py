@@ -10,8 +10,9 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.recipe import scores_recipe
+from mtkit.artifacts.records import dump_record, load_record
 from mtkit.artifacts.runs import find_origin
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.corpora import Corpus
@@ -21,7 +22,6 @@ from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.decoding.api import load
 from mtkit.decoding.limits import limit_lengths, max_test_seconds
 from mtkit.decoding.text.line import Line
-from mtkit.errors import UserError
 from mtkit.progress import progress
 from mtkit.report import silently
 from mtkit.scoring.adaptation import BeforeAndAfter, find_adaptation
@@ -69,14 +69,14 @@ def _translate_and_score(
             _write_lines(draft.folder / name_of_tag_file(tag, ALL_SOURCES), sources)
             _write_lines(draft.folder / name_of_tag_file(tag, ALL_REFERENCES), references)
     report = score_test_set(config, scored, texts)
-    draft.report.update(report.record())
-    adaptation = find_adaptation(model.report)
+    draft.report.update(dump_record(report))
+    adaptation = find_adaptation(model)
     if adaptation is not None and not adaptation.is_refused:
         given = _translate_with_given_model(scored, config)
         _write_lines(draft.folder / GIVEN_FILE, given)
         references = [pair.target for pair in scored]
         change = BeforeAndAfter.of(given, texts, references, config.data.target_language)
-        draft.report["adaptation"] = change.record()
+        draft.report["adaptation"] = dump_record(change)
     draft.report.update(
         {
             "lines": len(scored),
@@ -164,10 +164,7 @@ def _write_lines(path: Path, lines: Sequence[str]) -> None:
 
 def open_report(test: Artifact) -> QualityReport:
     """Return the report on a test set; UserError if it is damaged."""
-    try:
-        return QualityReport.from_record(test.report)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{test.path} is damaged ({error!r}); delete it") from None
+    return load_record(QualityReport, test.report, test.path / MANIFEST)
 
 
 def name_of_tag_file(tag: str | None, name: str) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from mtkit.artifacts.manifest import Artifact, kind_at
+from mtkit.artifacts.manifest import MANIFEST, Artifact, kind_at
+from mtkit.artifacts.records import load_record
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, config_of, default_run
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
@@ -123,7 +124,7 @@ def _test_and_print(config: Config, model: Artifact, started: _Start) -> None:
     if test is not None:
         _show_samples(test)
         say("\n".join(describe_quality(report)))
-    adaptation = find_adaptation(model.report)
+    adaptation = find_adaptation(model)
     if adaptation is not None:
         _show_adaptation(adaptation, test)
 
@@ -133,7 +134,9 @@ def _show_adaptation(adaptation: Adaptation, test: Artifact | None) -> None:
     if not adaptation.is_refused:
         tested = None
         if test is not None:
-            tested = BeforeAndAfter.from_record(test.report["adaptation"])
+            tested = load_record(
+                BeforeAndAfter, test.report.get("adaptation"), test.path / MANIFEST
+            )
         say("")
         for line in tabulate_adaptation(adaptation, tested):
             say(line)

@@ -19,6 +19,7 @@ from pathlib import Path
 from mtkit.artifacts.locks import LockHeldError, lock_path
 from mtkit.artifacts.manifest import Artifact, kind_at, open_artifact
 from mtkit.artifacts.recipe import batches_recipe
+from mtkit.artifacts.records import dump_record, load_record
 from mtkit.artifacts.replacement import foreign_file_error, recover_all, remove
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.artifacts.storage import read_json, write_json
@@ -64,12 +65,15 @@ class Parts:
 
     def __init__(self, config: Config, tokenizer: Artifact, index: Artifact) -> None:
         """Read the facts of the index."""
-        facts = read_json(index.file(FACTS))
+        path = index.file(FACTS)
+        facts = read_json(path)
         self.config = config
         self.tokenizer = Tokenizer.load(tokenizer)
         self.rows = RowIndex(listed(config.data.train), facts["rows"])
         self._index = index
-        self._statistics = [CorpusStatistics.from_record(each) for each in facts["statistics"]]
+        self._statistics = [
+            load_record(CorpusStatistics, each, path) for each in facts["statistics"]
+        ]
 
     @property
     def folder(self) -> Path:
@@ -277,7 +281,7 @@ def _fill_index(draft: Draft, config: Config) -> None:
         rows = _at_equal_distances(range(index.total), SAMPLED_ROWS)
         sample = sample_pairs(index.read(rows), ALIGNED_PAIRS, config.seed)
     write_lines(draft.folder / SAMPLE, chain.from_iterable(sample))
-    facts = {"rows": index.counts, "statistics": [each.record() for each in statistics]}
+    facts = {"rows": index.counts, "statistics": [dump_record(each) for each in statistics]}
     write_json(draft.folder / FACTS, facts)
 
 

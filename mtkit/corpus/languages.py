@@ -97,12 +97,15 @@ def count_languages(lines: Iterable[str]) -> Counter[str]:
 
 
 def is_foreign(text: str, language: str) -> bool:
-    """Return whether the text is almost certainly not in `language`."""
+    """Return whether the text is almost certainly not in `language`.
+
+    Nothing is certain of a language that cannot be identified.
+    """
     if not is_long_enough(text) or _identifier().classify(text)[0] == language:
         return False
     ranking = _identifier().rank(text)  # pairs of language and probability, most probable first
     _, best_probability = ranking[0]
-    probability = dict(ranking)[language]
+    probability = dict(ranking).get(language, best_probability)
     return bool(probability < FOREIGN_RATIO * best_probability)
 
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Annotated
 from zlib import crc32
 
+from pydantic import AfterValidator, Field
+
+from mtkit.artifacts.records import Name, Names, NotStored
+from mtkit.config.language_codes import LanguageTag
 from mtkit.corpus.languages import UNSPACED_SCRIPTS, count_languages, count_scripts, is_supported
 from mtkit.corpus.read import Pair, chunks
 from mtkit.progress import progress
@@ -38,19 +42,28 @@ MAD_TO_DEVIATION = 1.4826
 LENGTH_SLACK = 8.0
 """Characters added to both sides, so that the ratio of short lines matters little."""
 
+MAX_RATIO = 1e6
+"""Largest ratio and spread of a corpus; no corpus comes near it."""
+
 Languages = tuple[str | None, str | None]
 """Codes of the source and target language; None if unknown."""
+
+
+def _check_votes(votes: Counter[str]) -> Counter[str]:
+    if not all(0 <= count <= SAMPLE_SIZE for count in votes.values()):
+        raise ValueError("expected numbers of sampled lines")
+    return votes
 
 
 @dataclass(frozen=True)
 class SideStatistics:
     """The scripts and languages of one side."""
 
-    scripts: frozenset[str]
+    scripts: Names
     """Scripts that belong to the side, with the names of `count_scripts`."""
-    votes: Counter[str]
+    votes: Annotated[Counter[Name], AfterValidator(_check_votes)]
     """Number of sampled lines in each language, among lines long enough to be identified."""
-    declared: str | None = None
+    declared: LanguageTag | None = None
     """The language code that the user declared for the side, if any."""
 
     @property
@@ -81,19 +94,6 @@ class SideStatistics:
         """Whether the scripts separate words by spaces."""
         return not self.scripts & UNSPACED_SCRIPTS
 
-    def record(self) -> dict[str, Any]:
-        """Return the statistics as JSON."""
-        return {
-            "scripts": sorted(self.scripts),
-            "votes": dict(sorted(self.votes.items())),
-            "declared": self.declared,
-        }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> SideStatistics:
-        """Restore the statistics from the JSON of `record`."""
-        return cls(frozenset(record["scripts"]), Counter(record["votes"]), record["declared"])
-
 
 @dataclass(frozen=True)
 class CorpusStatistics:
@@ -101,47 +101,21 @@ class CorpusStatistics:
 
     source: SideStatistics
     target: SideStatistics
-    ratio: float
+    ratio: Annotated[float, Field(ge=1 / MAX_RATIO, le=MAX_RATIO)]
     """Median of target length / source length, in characters."""
-    spread: float
+    spread: Annotated[float, Field(ge=1 / MAX_RATIO, le=MAX_RATIO)]
     """Standard deviation of the log ratio, estimated from its median absolute deviation."""
-    sample: tuple[Pair, ...] = field(default=(), repr=False, compare=False)
+    sample: NotStored[tuple[Pair, ...]] = field(default=(), repr=False, compare=False)
     """The distinct pairs that the statistics were computed from, in the order of their hashes.
 
     Of long pairs, only the beginnings.
     """
-    held_out: AbstractSet[str] = field(default=frozenset(), repr=False)
+    held_out: NotStored[AbstractSet[str]] = field(default=frozenset(), repr=False)
     """Normalised sources of the validation and test set, which training should not contain."""
 
     def length_deviation(self, source: int, target: int) -> float:
         """Return how many standard deviations the length ratio differs from the median."""
         return _deviation(source, target, self.ratio) / self.spread
-
-    def record(self) -> dict[str, Any]:
-        """Return the statistics as JSON, without any text."""
-        return {
-            "source": self.source.record(),
-            "target": self.target.record(),
-            "ratio": self.ratio,
-            "spread": self.spread,
-        }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> CorpusStatistics:
-        """Restore the statistics from the JSON of `record`.
-
-        Raises:
-            KeyError, TypeError, ValueError: the record is damaged.
-        """
-        ratio, spread = float(record["ratio"]), float(record["spread"])
-        if not (0 < ratio < math.inf and 0 < spread < math.inf):
-            raise ValueError(f"ratio {ratio} and spread {spread} are of no corpus")
-        return cls(
-            source=SideStatistics.from_record(record["source"]),
-            target=SideStatistics.from_record(record["target"]),
-            ratio=ratio,
-            spread=spread,
-        )
 
 
 def compute_statistics(

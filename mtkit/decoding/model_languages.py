@@ -18,7 +18,7 @@ class ModelLanguages:
     """What a model translates from and into."""
 
     source: str | None
-    """None if it is unknown."""
+    """A tag of BCP 47; None if it is unknown."""
     targets: Mapping[str, str | None]
     """For each target language the target tag that the model needs, if any; empty if unknown."""
 
@@ -37,7 +37,7 @@ def find_model_languages(model: OpenedModel) -> ModelLanguages:
     if not targets:
         target = _language_in_config(model) or target
         targets = {} if target is None else {tag_of_language(target): None}
-    return ModelLanguages(tag_of_language(source) if source else None, targets)
+    return ModelLanguages(_find_tag(source) if source else None, targets)
 
 
 def _language_in_config(model: OpenedModel) -> str | None:
@@ -50,6 +50,11 @@ def _language_in_config(model: OpenedModel) -> str | None:
 
 def tag_of_language(name: str) -> str:
     """Return the tag of BCP 47 for a language; other names stay as they are."""
+    return _find_tag(name) or name
+
+
+def _find_tag(name: str) -> str | None:
+    """Return the tag of BCP 47 for a language; None if the name is that of none."""
     with suppress(ValueError):
         return standard_language(name)
-    return name
+    return None

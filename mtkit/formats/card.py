@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts.ancestors import describe_ancestors
-from mtkit.artifacts.manifest import VERSION, open_artifact
+from mtkit.artifacts.manifest import MANIFEST, VERSION, open_artifact
+from mtkit.artifacts.records import load_record
 from mtkit.artifacts.storage import open_without_links, write_text
 from mtkit.config.language_codes import describe_language
 from mtkit.config.parse import write_yaml
@@ -238,7 +239,11 @@ def _read_scores(opened: OpenedModel) -> Iterator[_Row]:
         if test.manifest["inputs"].get("model") == opened.artifact.identity:
             for metric in METRIC_NAMES:
                 if metric in test.report:
-                    yield _Row("test set", metric, Score.from_record(test.report[metric]))
+                    yield _Row(
+                        "test set",
+                        metric,
+                        load_record(Score, test.report[metric], test.path / MANIFEST),
+                    )
     report = opened.artifact.report
     with suppress(KeyError, TypeError, ValueError):
         for metric, signature in report["signatures"].items():

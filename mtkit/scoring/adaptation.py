@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
+from pydantic import Field, NonNegativeInt
+
+from mtkit.artifacts.manifest import MANIFEST, Artifact
+from mtkit.artifacts.records import load_record
 from mtkit.report import table, wrap
 from mtkit.scoring.metrics import Score, compute_scores, resampling_obstacle
 from mtkit.scoring.score import AGREEMENT_MEANING
@@ -25,7 +29,7 @@ at most 5% of the runs (Bonferroni correction).
 class BeforeAndAfter:
     """chrF of the given and of the adapted model on the same lines."""
 
-    lines: int
+    lines: NonNegativeInt
     given: Score
     adapted: Score
     """The score, with its difference from `given` and the p-value of the difference."""
@@ -64,23 +68,6 @@ class BeforeAndAfter:
         p_value = self.adapted.p_value
         return self.difference > 0 and p_value is not None and p_value <= MAX_P_VALUE
 
-    def record(self) -> dict[str, Any]:
-        """Return the scores as JSON."""
-        return {
-            "lines": self.lines,
-            "given": self.given.record(),
-            "adapted": self.adapted.record(),
-        }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> BeforeAndAfter:
-        """Restore the scores from the JSON of `record`."""
-        return cls(
-            lines=int(record["lines"]),
-            given=Score.from_record(record["given"]),
-            adapted=Score.from_record(record["adapted"]),
-        )
-
 
 @dataclass(frozen=True)
 class Adaptation:
@@ -89,7 +76,7 @@ class Adaptation:
     If `share` is 0, the scores are those of the best weights that were tried, not of the model.
     """
 
-    share: float
+    share: Annotated[float, Field(ge=0, le=1)]
     """α: 0 stands for the given weights, 1 for the trained ones."""
     max_harm: float
     """How many points of chrF the old text may lose."""
@@ -103,31 +90,15 @@ class Adaptation:
         """Whether the run ends with the given model."""
         return self.share == 0
 
-    def record(self) -> dict[str, Any]:
-        """Return the adaptation as JSON."""
-        return {
-            "share": self.share,
-            "max_harm": self.max_harm,
-            "new": self.new.record(),
-            "old": None if self.old is None else self.old.record(),
-        }
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Adaptation:
-        """Restore the adaptation from the JSON of `record`."""
-        old = record["old"]
-        return cls(
-            share=float(record["share"]),
-            max_harm=float(record["max_harm"]),
-            new=BeforeAndAfter.from_record(record["new"]),
-            old=None if old is None else BeforeAndAfter.from_record(old),
-        )
+def find_adaptation(model: Artifact) -> Adaptation | None:
+    """Return the adaptation in the report of a model; None if the model was not adapted.
 
-
-def find_adaptation(report: Mapping[str, Any]) -> Adaptation | None:
-    """Return the adaptation in the report of a model; None if the model was not adapted."""
-    record = report.get("adaptation")
-    return None if record is None else Adaptation.from_record(record)
+    Raises:
+        UserError: the report is damaged.
+    """
+    record = model.report.get("adaptation")
+    return None if record is None else load_record(Adaptation, record, model.path / MANIFEST)
 
 
 def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> Iterator[str]:

@@ -15,14 +15,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
+from pydantic import Field, model_serializer
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
 from mtkit.arguments import check_listed, list_texts
+from mtkit.artifacts.records import NotStored
 from mtkit.config.language_codes import standard_language
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import UserError
@@ -41,6 +43,8 @@ MIN_RESAMPLED, MAX_RESAMPLED = 10, 10_000
 
 ReferenceTexts = Sequence[Sequence[str]]
 """One or more reference translations, each a list of lines."""
+Signature = Annotated[str, Field(pattern="^[A-Za-z0-9_.:|+-]*$", max_length=500)]
+"""What makes scores comparable: nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0."""
 CountedReferences = Sequence[Sequence[str | None]]
 """The same, with None for a line that does not count, as sacreBLEU takes it."""
 
@@ -49,18 +53,18 @@ CountedReferences = Sequence[Sequence[str | None]]
 class Score:
     """A corpus-level score; scores with equal signatures are comparable."""
 
-    name: str
-    value: float
-    signature: str
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9 .,():_+-]*$", max_length=64)]
+    value: Annotated[float, Field(alias="score")]
+    signature: Signature
     interval: tuple[float, float] | None = None
     """Bounds of the 95 % confidence interval, from 1,000 samples with a fixed seed (Koehn 2004)."""
-    p_value: float | None = None
+    p_value: Annotated[float | None, Field(alias="p")] = None
     """p-value of the difference from the first system, if tested."""
     difference: float | None = None
     """Difference from the score of the first system."""
     agreement: float | None = None
     """Estimated share of system pairs with this difference that people rank in the same order."""
-    digits: int = 2
+    digits: NotStored[int] = 2
     """Number of decimals that are shown."""
 
     @property
@@ -75,32 +79,15 @@ class Score:
         low, high = self.interval
         return f"{value} [{low:.{self.digits}f}, {high:.{self.digits}f}]"
 
-    def record(self) -> dict[str, Any]:
-        """Return the score as JSON, not rounded: rounding it twice may change the last digit."""
-        record: dict[str, Any] = {"name": self.name, "score": self.value}
-        if self.interval is not None:
-            record["interval"] = list(self.interval)
-        if self.p_value is not None:
-            record["p"] = self.p_value
-        if self.difference is not None:
-            record |= {"difference": self.difference, "agreement": self.agreement}
-        return record | {"signature": self.signature}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Score:
-        """Restore a score from the JSON of `record`."""
-        score = cls(
-            record["name"],
-            float(record["score"]),
-            record["signature"],
-            p_value=record.get("p"),
-            difference=record.get("difference"),
-            agreement=record.get("agreement"),
-        )
-        if "interval" not in record:
-            return score
-        low, high = map(float, record["interval"])
-        return replace(score, interval=(low, high))
+    @model_serializer(mode="wrap")
+    def _leave_out_unset(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        # A difference is stored with its agreement, also if that is None.
+        is_compared = self.difference is not None
+        return {
+            key: value
+            for key, value in dump(self).items()
+            if value is not None or (key == "agreement" and is_compared)
+        }
 
 
 class MetricScores(dict[str, Score]):

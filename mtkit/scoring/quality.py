@@ -5,10 +5,13 @@ The report is in the manifest of RUN/test. `verdict` says in words what it means
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import AliasChoices, Field, NonNegativeInt, model_serializer, model_validator
+
+from mtkit.artifacts.records import OMITTED_IF_EMPTY
 from mtkit.config.language_codes import standard_language
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair, read_pairs
@@ -29,74 +32,48 @@ MIN_SIMILARITY = 0.5
 """Lines are unlike the training data if their nearest training source is less similar than this."""
 
 
+class _ScoresByMetric:
+    """Stores `scores` without a level of its own: {"lines": 40, "bleu": ..., "chrf": ...}."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect(cls, record: Any) -> Any:
+        if not isinstance(record, Mapping):
+            return record
+        return {**record, "scores": {key: record[key] for key in METRICS if key in record}}
+
+    @model_serializer(mode="wrap")
+    def _spread(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        record = dump(self)
+        scores = record.pop("scores")
+        return {**record, **scores}
+
+
+OVERLAP: Any = Field(validation_alias=AliasChoices("overlap", "exposure"))
+"""Both names of the field in JSON; 0.1.0 wrote the second."""
+
+
 @dataclass(frozen=True)
-class PartScores:
+class PartScores(_ScoresByMetric):
     """The scores of a part of the test set, by metric."""
 
-    lines: int
+    lines: NonNegativeInt
     scores: Mapping[str, Score]
-
-    def record(self) -> dict[str, Any]:
-        """Return the scores as JSON."""
-        return {"lines": self.lines, **_record_scores(self.scores)}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> PartScores:
-        """Restore the scores from the JSON of `record`."""
-        return cls(int(record["lines"]), _restore_scores(record))
 
 
 @dataclass(frozen=True)
-class QualityReport:
+class QualityReport(_ScoresByMetric):
     """The scores of a test set, by metric, and what they rest on."""
 
     scores: Mapping[str, Score]
-    overlap: str | None = None
+    overlap: Annotated[str | None, OVERLAP, OMITTED_IF_EMPTY] = None
     """How much of the test set occurs in the training data, in words; None if unknown."""
-    parts: Mapping[str, PartScores] = field(default_factory=dict)
+    parts: Annotated[Mapping[str, PartScores], OMITTED_IF_EMPTY] = field(default_factory=dict)
     """The scores of some lines, as in `score_parts`; empty if the overlap is unknown."""
-    sampled_pairs: int | None = None
+    sampled_pairs: NonNegativeInt | None = None
     """Number of training pairs that the translation memory knows; None: all."""
-    tags: Mapping[str, PartScores] = field(default_factory=dict)
+    tags: Annotated[Mapping[str, PartScores], OMITTED_IF_EMPTY] = field(default_factory=dict)
     """The scores of the lines with each target tag; empty if the lines have none."""
-
-    def record(self) -> dict[str, Any]:
-        """Return the report as JSON."""
-        record: dict[str, Any] = _record_scores(self.scores)
-        if self.overlap is not None:
-            record["overlap"] = self.overlap
-            record["parts"] = {name: part.record() for name, part in self.parts.items()}
-            record["sampled_pairs"] = self.sampled_pairs
-        if self.tags:
-            record["tags"] = {tag: part.record() for tag, part in self.tags.items()}
-        return record
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> QualityReport:
-        """Restore the report from the JSON of `record`.
-
-        Raises:
-            KeyError, TypeError, ValueError: the record is damaged.
-        """
-        parts = record.get("parts", {})
-        return cls(
-            scores=_restore_scores(record),
-            overlap=record.get("overlap") or record.get("exposure"),  # the name in 0.1.0
-            parts={name: PartScores.from_record(part) for name, part in parts.items()},
-            sampled_pairs=record.get("sampled_pairs"),
-            tags={
-                tag: PartScores.from_record(part) for tag, part in record.get("tags", {}).items()
-            },
-        )
-
-
-def _record_scores(scores: Mapping[str, Score]) -> dict[str, Any]:
-    return {key: score.record() for key, score in scores.items()}
-
-
-def _restore_scores(record: Mapping[str, Any]) -> dict[str, Score]:
-    """Return the scores of a record, in the order of METRICS."""
-    return {key: Score.from_record(record[key]) for key in METRICS if key in record}
 
 
 def score_test_set(

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 from sacrebleu.metrics.bleu import BLEU
 
 from mtkit.artifacts.manifest import kind_at
+from mtkit.artifacts.records import dump_record
 from mtkit.artifacts.runs import config_of
 from mtkit.errors import UserError
 from mtkit.report import header, plural, printable, say, table, warn, wrap
@@ -102,7 +103,7 @@ class Bucket:
 
     def record(self) -> dict[str, Any]:
         """Return the scores as JSON."""
-        scores = {key: score.record() for key, score in self.scores.items()}
+        scores = {key: dump_record(score) for key, score in self.scores.items()}
         return {self.unit: [self.shortest, self.longest], "lines": len(self.rows), **scores}
 
 
@@ -147,7 +148,7 @@ class SystemScores:
         }
         if self.length_ratio is not None:
             record["length_ratio"] = round(self.length_ratio, 4)
-        record |= {key: score.record() for key, score in self.scores.items()}
+        record |= {key: dump_record(score) for key, score in self.scores.items()}
         if self.worst:
             record["worst"] = [asdict(sentence) for sentence in self.worst]
         if self.by_length:

@@ -9,6 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.records import dump_record
 from mtkit.artifacts.runs import CHECKPOINTS, WEIGHTS, checkpoint_steps
 from mtkit.artifacts.stage import Stage
 from mtkit.config.settings import Config
@@ -84,7 +85,7 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
     with stage.write() as draft:
         if adaptation is not None:
             verdict = describe_adaptation(adaptation)
-            draft.report["adaptation"] = adaptation.record() | {"verdict": verdict}
+            draft.report["adaptation"] = dump_record(adaptation) | {"verdict": verdict}
         draft.report.update(
             {
                 "weights": best.name,

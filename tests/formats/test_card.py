@@ -13,6 +13,7 @@ import yaml
 
 from commands import call
 from mtkit.artifacts.manifest import open_artifact
+from mtkit.artifacts.records import load_record
 from mtkit.artifacts.replacement import create
 from mtkit.config.settings import Config
 from mtkit.decoding.api import load
@@ -86,7 +87,7 @@ def test_a_card_has_the_scores_of_the_run_with_their_signatures(model: str) -> N
     card = export(model, "ctranslate2")
     report = open_artifact(Path(model, "test"), "test").report
     for metric in ("bleu", "chrf", "ter"):
-        score = Score.from_record(report[metric])
+        score = load_record(Score, report[metric], Path("manifest.json"))
         signature = score.signature.replace("|", r"\|")
         assert f"| test set | {score.name} | {score} | `{signature}` |" in card
     assert "| validation set, greedy search | chrF2 |" in card

@@ -17,6 +17,7 @@ from sacrebleu.metrics.ter import TER
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, corpus_bleu, write
 
+from mtkit.artifacts.records import dump_record, load_record
 from mtkit.errors import UserError
 from mtkit.scoring.metrics import (
     MAX_RESAMPLED,
@@ -204,8 +205,8 @@ def test_people_agree_as_often_as_was_published(key: str, differences: tuple[flo
 
 @given(st.floats(0, 100))
 def test_a_score_is_rounded_once(value: float) -> None:
-    stored = json.loads(json.dumps(Score("BLEU", value, "", (0.0, value)).record()))
-    score = Score.from_record(stored)
+    stored = json.loads(json.dumps(dump_record(Score("BLEU", value, "", (0.0, value)))))
+    score = load_record(Score, stored, Path("x"))
     assert (score.value, score.interval) == (value, (0.0, value))
     assert str(score).split()[0] == f"{value:.2f}"
 

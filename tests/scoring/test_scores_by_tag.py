@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from texts import HYPOTHESES, REFERENCES
 
+from mtkit.artifacts.records import dump_record, load_record
 from mtkit.corpus.read import Pair
 from mtkit.scoring.memory import translate_by_memory, translate_each_by_memory
 from mtkit.scoring.metrics import score
@@ -31,7 +33,7 @@ def test_each_tag_is_scored_as_a_corpus_of_its_own() -> None:
         for key, value in scores[tag].scores.items():
             assert value.value == pytest.approx(expected[key].value)
     report = QualityReport(score(HYPOTHESES, REFERENCES), tags=scores)
-    again = QualityReport.from_record(json.loads(json.dumps(report.record())))
+    again = load_record(QualityReport, json.loads(json.dumps(dump_record(report))), Path("x"))
     assert again.tags == scores
     rows = [line.split() for line in tabulate_quality(again)]
     assert ["target", "tag", "lines"] in [row[:3] for row in rows]

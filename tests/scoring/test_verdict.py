@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, corpus_bleu, corpus_chrf
 
+from mtkit.artifacts.records import dump_record, load_record
 from mtkit.scoring.memory import MemoryTranslations
 from mtkit.scoring.metrics import score
 from mtkit.scoring.quality import MIN_SIMILARITY, QualityReport, score_parts
@@ -16,6 +18,11 @@ from mtkit.scoring.verdict import describe_quality, tabulate_quality
 from mtkit.scoring.writing import Writing
 
 TIMES = 5
+
+
+def restore(record: object) -> QualityReport:
+    """Return the report that a manifest holds."""
+    return load_record(QualityReport, record, Path("manifest.json"))
 
 
 def report(
@@ -30,8 +37,10 @@ def report(
         overlaps=is_seen,
         writing=Writing.of(None, references),
     )
-    written = QualityReport(score(hypotheses, references), "1 source and 2 targets", parts).record()
-    return QualityReport.from_record(json.loads(json.dumps(written, sort_keys=True)))
+    written = dump_record(
+        QualityReport(score(hypotheses, references), "1 source and 2 targets", parts)
+    )
+    return restore(json.loads(json.dumps(written, sort_keys=True)))
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=10, max_size=40))
@@ -96,7 +105,7 @@ def test_a_level_is_named_where_bleu_counts_words(script: str) -> None:
 
 def test_scores_of_earlier_versions_have_no_parts_but_a_verdict() -> None:
     record = {"bleu": {"name": "BLEU", "score": 35.0, "signature": "x"}, "from": {}}
-    facts = QualityReport.from_record(record)
+    facts = restore(record)
     assert facts.scores["bleu"].value == 35
     assert [*describe_quality(facts)] == [
         "verdict: understandable, with errors (for text like the test set): BLEU 35.00 of 100"
@@ -106,14 +115,14 @@ def test_scores_of_earlier_versions_have_no_parts_but_a_verdict() -> None:
 
 def test_the_overlap_in_reports_of_earlier_versions_is_read() -> None:
     record = {"bleu": {"name": "BLEU", "score": 35.0, "signature": "x"}, "exposure": "2 sources"}
-    first, *_ = describe_quality(QualityReport.from_record(record))
+    first, *_ = describe_quality(restore(record))
     assert first == "test: 2 sources"
 
 
 def test_a_baseline_without_the_score_of_the_verdict_is_left_out() -> None:
     score = {"name": "BLEU", "score": 35.0, "signature": "x"}
     parts = {"all": {"lines": 12, "bleu": score}, "memory": {"lines": 12}}
-    facts = QualityReport.from_record({"bleu": score, "overlap": "2 sources", "parts": parts})
+    facts = restore({"bleu": score, "overlap": "2 sources", "parts": parts})
     assert [line.split(":")[0] for line in describe_quality(facts)] == ["test", "verdict"]
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.records import load_record
 from mtkit.config.settings import Config
 from mtkit.errors import SettingError
 from mtkit.models.weights import assign_weights
@@ -211,7 +212,7 @@ def test_what_is_learnt_from_noise_is_not_installed(
     given_weights = safetensors.torch.load_file(f"{reverser}/model/model.safetensors")
     for name, weight in weights_of(model).items():
         assert torch.equal(weight, given_weights[name])
-    assert Adaptation.from_record(model.report["adaptation"]).share == 0
+    assert load_record(Adaptation, model.report["adaptation"], Path("run")).share == 0
     told = capsys.readouterr().err
     assert "no weight of the given model was changed" in told
     assert told.count("for CTranslate2") == 1  # the given model needs no second translation
@@ -223,7 +224,7 @@ def test_a_gain_without_harm_is_installed_and_told(
     monkeypatch.chdir(tmp_path)
     config = adapt(prepared, tmp_path, reverser, reversed_pairs(300, seed=11), steps=300)
     run_and_print(config)
-    adaptation = Adaptation.from_record(train(config).report["adaptation"])
+    adaptation = load_record(Adaptation, train(config).report["adaptation"], Path("run"))
     assert adaptation.share > 0
     assert adaptation.new.is_significantly_better
     assert adaptation.old is not None

@@ -9,9 +9,10 @@ never rises with any of these three.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import NonNegativeFloat, NonNegativeInt, PlainSerializer
 
 from mtkit.decoding.estimation.facts import TrainingFacts
 from mtkit.decoding.estimation.translated import TranslatedLine
@@ -23,11 +24,11 @@ MAX_LENGTH_DEVIATION = 20.0
 class Features(NamedTuple):
     """What confidence depends on; the larger, the lower."""
 
-    surprise: float
+    surprise: NonNegativeFloat
     """-log P of the translation (EOS included) per target subword (EOS excluded), in nats."""
-    unseen_share: float
+    unseen_share: NonNegativeFloat
     """Share of the subword pairs in the source that training lacks."""
-    length_deviation: float
+    length_deviation: NonNegativeFloat
     """Standard deviations between the length ratio and the usual one."""
 
 
@@ -49,15 +50,15 @@ class Calibration:
     """Confidence as a function of the features, fitted to translations with references."""
 
     intercept: float
-    weights: Features
+    weights: Annotated[Features, PlainSerializer(Features._asdict)]
     """How much each feature lowers the logit of confidence; at least 0."""
-    residual: float = 0.0
+    residual: NonNegativeFloat = 0.0
     """Standard deviation of chrF / 100 of a line from its confidence."""
     offset: float = 0.0
     """chrF / 100 of all lines together, minus their mean confidence (weighted by length)."""
-    offset_error: float = 0.0
+    offset_error: NonNegativeFloat = 0.0
     """Standard error of the offset."""
-    lines: int = 0
+    lines: NonNegativeInt = 0
     """Number of lines that were fitted."""
 
     def confidence(self, features: Features) -> float:
@@ -65,37 +66,3 @@ class Calibration:
         pairs = zip(self.weights, features, strict=True)
         logit = self.intercept - sum(weight * feature for weight, feature in pairs)
         return 1 / (1 + math.exp(min(-logit, 700.0)))  # exp overflows beyond 709
-
-    def record(self) -> dict[str, Any]:
-        """Return the calibration as JSON."""
-        return {
-            "intercept": self.intercept,
-            "weights": self.weights._asdict(),
-            "residual": self.residual,
-            "offset": self.offset,
-            "offset_error": self.offset_error,
-            "lines": self.lines,
-        }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Calibration:
-        """Restore the calibration from the JSON of `record`.
-
-        Raises:
-            KeyError, TypeError, ValueError: the record is damaged.
-        """
-        return cls(
-            intercept=_finite(record["intercept"]),
-            weights=Features(**{name: _finite(value) for name, value in record["weights"].items()}),
-            residual=_finite(record["residual"]),
-            offset=_finite(record["offset"]),
-            offset_error=_finite(record["offset_error"]),
-            lines=int(record["lines"]),
-        )
-
-
-def _finite(value: Any) -> float:
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{value} is not finite")
-    return number

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.records import dump_record, load_record
 from mtkit.artifacts.storage import read_json, write_json
 from mtkit.decoding.estimation.bigrams import SeenBigrams
 from mtkit.decoding.estimation.confidence import Calibration, Features, compute_features
@@ -67,10 +68,18 @@ class Estimator:
         """Write the estimator into the folder of a model; write nothing without facts."""
         if self.facts is None:
             return
-        calibration = None if self.calibration is None else self.calibration.record()
-        write_json(folder / ESTIMATION, {"facts": self.facts.record(), "calibration": calibration})
+        write_json(folder / ESTIMATION, dump_record(_Stored(self.facts, self.calibration)))
         (folder / SOURCE_BIGRAMS).write_bytes(self.facts.source_bigrams.bits)
         (folder / TARGET_BIGRAMS).write_bytes(self.facts.target_bigrams.bits)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What ESTIMATION holds."""
+
+    facts: TrainingFacts
+    """Without the subword pairs, which have files of their own."""
+    calibration: Calibration | None
 
 
 WITHOUT_FACTS = Estimator()
@@ -86,16 +95,17 @@ def load_estimator(artifact: Artifact) -> Estimator:
     if ESTIMATION not in artifact.files:
         return WITHOUT_FACTS
     path = artifact.file(ESTIMATION)
+    stored = load_record(_Stored, read_json(path), path)
+    facts = replace(
+        stored.facts,
+        source_bigrams=_load_bigrams(artifact.file(SOURCE_BIGRAMS)),
+        target_bigrams=_load_bigrams(artifact.file(TARGET_BIGRAMS)),
+    )
+    return Estimator(facts, stored.calibration)
+
+
+def _load_bigrams(path: Path) -> SeenBigrams:
     try:
-        record = read_json(path)
-        facts = TrainingFacts.from_record(
-            record["facts"],
-            source_bigrams=SeenBigrams(artifact.file(SOURCE_BIGRAMS).read_bytes()),
-            target_bigrams=SeenBigrams(artifact.file(TARGET_BIGRAMS).read_bytes()),
-        )
-        calibration = record["calibration"]
-        if calibration is not None:
-            calibration = Calibration.from_record(calibration)
-    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is damaged ({error!r}); copy the model again") from None
-    return Estimator(facts, calibration)
+        return SeenBigrams(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged ({error}); copy the model again") from None
