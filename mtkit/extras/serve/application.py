@@ -77,12 +77,15 @@ class _Gate:
         self._keys = options.keys
         names = ["localhost", options.host, socket.gethostname(), *options.hosts]
         self._hosts = {name.lower() for name in names}
+        self._origins = options.origins
         self._max_bytes = options.max_characters * MAX_BYTES_PER_CHARACTER + MAX_OTHER_BYTES
 
     async def answer(self, endpoint: Endpoint, request: Request) -> Response:
         """Answer one request; raise HTTPException if it is not allowed."""
         if not self._is_known_host(request.headers.get("host", "")):
             raise HTTPException(421, "this host is not served; see --allow-host of `mtkit serve`")
+        if endpoint.method == "POST" and not self._is_known_origin(request):
+            raise HTTPException(403, "pages of this site are not served; see --allow-origin")
         try:
             body = await self._read_body(request)
             media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -109,6 +112,20 @@ class _Gate:
             return name in self._hosts or bool(ipaddress.ip_address(name))
         except ValueError:
             return False
+
+    def _is_known_origin(self, request: Request) -> bool:
+        """Return whether a request comes from the own page, an allowed one, or from no page.
+
+        Browsers send a form of any page without asking first, and only hide the answer from it.
+        They name the page's site in headers, which the page cannot change, and programs do not.
+        """
+        origin = request.headers.get("origin")
+        site = request.headers.get("sec-fetch-site")
+        if origin in self._origins or "*" in self._origins:
+            return True
+        if site is None:  # an old browser, or a program
+            return origin is None or urlsplit(origin).netloc == request.headers["host"]
+        return site in ("same-origin", "none")  # "none": the user typed the address
 
     def _check_key(self, request: Request, endpoint: Endpoint, key: str) -> None:
         """Refuse wrong keys, as `key` or in the header, and work without a key.

@@ -19,6 +19,8 @@ from mtkit.models.folder import open_model
 
 _WITH_PAIR = re.compile(r"([\w-]+):([\w-]+)=(.+)")
 """SOURCE:TARGET=PATH, such as en:de=runs/captions."""
+AUTO = "auto"
+"""By this name, clients ask to detect the language of a text."""
 MAX_ECHO = 40
 """How many characters of a client's value a message repeats."""
 OTHER_CODES = {
@@ -150,6 +152,11 @@ def _find_legs(place: str) -> list[Leg]:
         raise UserError(
             f"{place}: the languages of this model are unknown; name source and target, as in "
             f"-m en:de={path}"
+        )
+    if AUTO in map(str.lower, (source, *targets)):
+        raise UserError(
+            f"{place}: {AUTO} is no language, because clients ask for detection by this name; "
+            f"name source and target, as in -m en:de={path}"
         )
     return [
         Leg(path, _without_region(source), _without_region(target), tag)

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from mtkit.decoding.estimation.flags import FLAGS
 from mtkit.decoding.text.line import Translation
+from mtkit.extras.serve.directions import AUTO
 from mtkit.extras.serve.interface import (
     Endpoint,
     Fields,
@@ -51,7 +52,7 @@ class DetectFields(KeyFields):
 
 async def _translate(service: Service, fields: TranslateFields) -> dict[str, Any]:
     texts = as_list(fields.q)
-    source = None if fields.source == "auto" else fields.source
+    source = None if fields.source == AUTO else fields.source
     directions, detected = await service.choose_directions(texts, source, fields.target)
     settings = {"scores": True, "alignments": True} if fields.details else {}
     translations = await service.translate(

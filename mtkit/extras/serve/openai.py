@@ -17,12 +17,10 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
-from mtkit.extras.serve.directions import MAX_ECHO, ServedDirection
+from mtkit.extras.serve.directions import AUTO, MAX_ECHO, ServedDirection
 from mtkit.extras.serve.interface import Endpoint, Fields, Interface
 from mtkit.extras.serve.service import Service
 
-AUTO = "auto"
-"""The model that detects the language of the text."""
 STARTED = int(time.time())
 
 

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -466,6 +467,68 @@ def test_pages_of_other_sites_may_use_the_server_only_if_their_site_is_named(sen
         assert allow not in other.headers
         method = {"Access-Control-Request-Method": "POST"}
         assert named("OPTIONS", "/translate", headers=origin | method).status_code == 200
+
+
+OWN, OTHER, NAMED = "http://127.0.0.1:5000", "https://evil.example", "https://example.org"
+"""The origins of the server's own page, and of pages of other sites."""
+SIMPLE_TYPES = ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"]
+"""What a page may send anywhere without a question to the server (CORS preflight)."""
+FOREIGN_HEADERS = [
+    {"Origin": OTHER},
+    {"Origin": "null"},
+    {"Origin": OTHER, "Sec-Fetch-Site": "cross-site"},
+    {"Origin": "http://127.0.0.1:8000", "Sec-Fetch-Site": "same-site"},
+    {"Origin": "http://127.0.0.1:8000"},
+    {"Sec-Fetch-Site": "cross-site"},
+]
+OWN_HEADERS: list[dict[str, str]] = [
+    {},
+    {"Origin": OWN},
+    {"Origin": OWN, "Sec-Fetch-Site": "same-origin"},
+    {"Origin": NAMED, "Sec-Fetch-Site": "same-origin"},  # a proxy has changed the Host header
+    {"Sec-Fetch-Site": "none"},
+]
+
+
+def form_of(path: str) -> bytes:
+    fields = {name: values for name, values in VALID_FIELDS[path].items() if name != "messages"}
+    return urlencode(fields, doseq=True).encode()
+
+
+@pytest.mark.parametrize("origins", [[], [NAMED]], ids=["no origin is allowed", "one is allowed"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_of_another_site_cannot_make_the_server_work(path: str, origins: list[str]) -> None:
+    with application({"en-de": copier_of(train())}, EN_DE, origins=origins) as send:
+        for foreign in FOREIGN_HEADERS:
+            for media_type in SIMPLE_TYPES:
+                headers = foreign | {"Content-Type": media_type}
+                refusal = send("POST", path, content=form_of(path), headers=headers)
+                assert refusal.status_code == 403
+                assert "--allow-origin" in message_of(refusal)
+            assert send("POST", path, json=VALID_FIELDS[path], headers=foreign).status_code == 403
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_own_page_programs_and_pages_of_allowed_sites_are_answered(path: str) -> None:
+    allowed = {"Origin": NAMED, "Sec-Fetch-Site": "cross-site"}
+    for origins, others in (([], []), ([NAMED], [allowed]), (["*"], [allowed, *FOREIGN_HEADERS])):
+        with application({"en-de": copier_of(train())}, EN_DE, origins=origins) as send:
+            for headers in [*OWN_HEADERS, *others]:
+                answer = send("POST", path, json=VALID_FIELDS[path], headers=headers)
+                assert answer.status_code == 200
+                if path != "/v1/chat/completions":  # which takes no forms
+                    typed = headers | {"Content-Type": SIMPLE_TYPES[0]}
+                    form = send("POST", path, content=form_of(path), headers=typed)
+                    assert form.status_code == 200
+
+
+def test_a_model_of_the_language_auto_is_refused_because_auto_means_detection(
+    tmp_path: Path,
+) -> None:
+    plain = write_model(tmp_path / "m", train(), transformer(), as_if_trained)
+    for pair in ("auto:fr", "en:auto", "AUTO:fr"):
+        with pytest.raises(UserError, match=r"auto is no language.*name source and target"):
+            find_directions([f"{pair}={plain}"])
 
 
 def test_an_address_that_is_in_use_is_refused() -> None:
