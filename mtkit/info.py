@@ -467,7 +467,9 @@ def _describe_scores(run: RunInfo) -> str | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Return whether a value of some JSON is a number that `float` can hold."""
+    is_small_int = type(value) is int and abs(value) < 2**53
+    return is_small_int or isinstance(value, float)
 
 
 def _count_validated(run: RunInfo) -> str:

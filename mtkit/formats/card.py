@@ -11,12 +11,14 @@ moves to the model that replaces this one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import NonNegativeInt
 
 from mtkit.artifacts.ancestors import describe_ancestors
 from mtkit.artifacts.manifest import MANIFEST, VERSION, open_artifact
@@ -27,8 +29,8 @@ from mtkit.config.parse import write_yaml
 from mtkit.decoding.model_languages import find_model_languages
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, open_model
-from mtkit.report import say, warn
-from mtkit.scoring.metrics import Score
+from mtkit.report import printable, say, warn
+from mtkit.scoring.metrics import Score, Signature
 
 CARD = "README.md"
 LICENCE_GAP = "# license: choose one that your training data allows, such as cc-by-4.0"
@@ -52,6 +54,25 @@ class _Row:
     metric: str
     """A key of METRIC_NAMES."""
     score: Score
+
+
+@dataclass(frozen=True)
+class _Validation:
+    """The scores of the validation set; None if the text is too short for a metric."""
+
+    bleu: float | None = None
+    chrf: float | None = None
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What a card says of the report of a model; a model of another program has none."""
+
+    steps: NonNegativeInt | None = None
+    pairs: NonNegativeInt | None = None
+    parameters: NonNegativeInt | None = None
+    validation: _Validation = field(default_factory=_Validation)
+    signatures: Mapping[Literal["bleu", "chrf"], Signature] = field(default_factory=dict)
 
 
 def write_card(model: Path) -> None:
@@ -151,9 +172,7 @@ def _make_card(opened: OpenedModel, library: str, use: str) -> str:
             *_tabulate_scores(rows),
             "## Settings",
             "",
-            "```yaml",
-            write_yaml(_settings_of(opened)).rstrip("\n"),
-            "```",
+            _fence("yaml", write_yaml(_settings_of(opened)).rstrip("\n")),
             "",
             "## Licence",
             "",
@@ -162,6 +181,13 @@ def _make_card(opened: OpenedModel, library: str, use: str) -> str:
             "",
         ]
     )
+
+
+def _fence(language: str, text: str) -> str:
+    """Return a block of code, whose fence is longer than any run of backticks in the text."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _write_metadata(library: str, languages: list[str | None], rows: list[_Row]) -> Iterator[str]:
@@ -204,18 +230,24 @@ def _describe_title(source: str | None, targets: list[str | None]) -> str:
 
 def _describe_training(opened: OpenedModel) -> Iterator[str]:
     """Yield a paragraph that says what the model is, and what it was trained on, by counts."""
-    report = opened.artifact.report
+    report = _load_report(opened)
     encoder = opened.config.model.as_pair().encoder.kind
     facts = [f"An encoder-decoder model ({encoder}, width {opened.config.model.d_model:,})"]
-    for name, unit in (("parameters", "parameters"), ("pairs", "training pairs")):
-        if isinstance(report.get(name), int):
-            facts.append(f"{report[name]:,} {unit}")
-    if isinstance(report.get("steps"), int):
-        facts.append(f"trained for {report['steps']:,} steps")
+    for count, unit in ((report.parameters, "parameters"), (report.pairs, "training pairs")):
+        if count is not None:
+            facts.append(f"{count:,} {unit}")
+    if report.steps is not None:
+        facts.append(f"trained for {report.steps:,} steps")
     yield f"{', '.join(facts)}. Made by mtkit {VERSION}, as {_name_model(opened)}."
     ancestors = describe_ancestors(opened.artifact)
     if ancestors is not None:
-        yield f"Adapted from another model: `{ancestors}`."
+        # Names may have any characters; inside a code span, only a backtick is markup.
+        names = printable(ancestors).replace("`", "'")
+        yield f"Adapted from another model: `{names}`."
+
+
+def _load_report(opened: OpenedModel) -> _Report:
+    return load_record(_Report, opened.artifact.report, opened.artifact.path / MANIFEST)
 
 
 def _describe_use(opened: OpenedModel, use: str) -> Iterator[str]:
@@ -234,7 +266,7 @@ def _describe_use(opened: OpenedModel, use: str) -> Iterator[str]:
 
 def _read_scores(opened: OpenedModel) -> Iterator[_Row]:
     """Yield the scores of the run's test set, if they are of this model, and of its validation."""
-    with suppress(UserError, KeyError, TypeError, ValueError):
+    with suppress(UserError):
         test = open_artifact(opened.run / "test", "test")
         if test.manifest["inputs"].get("model") == opened.artifact.identity:
             for metric in METRIC_NAMES:
@@ -244,13 +276,12 @@ def _read_scores(opened: OpenedModel) -> Iterator[_Row]:
                         metric,
                         load_record(Score, test.report[metric], test.path / MANIFEST),
                     )
-    report = opened.artifact.report
-    with suppress(KeyError, TypeError, ValueError):
-        for metric, signature in report["signatures"].items():
-            value = report["validation"][metric]
-            if value is not None:
-                score = Score(METRIC_NAMES[metric], float(value), str(signature))
-                yield _Row("validation set, greedy search", metric, score)
+    report = _load_report(opened)
+    for metric, signature in report.signatures.items():
+        value = getattr(report.validation, metric)
+        if value is not None:
+            score = Score(METRIC_NAMES[metric], value, signature)
+            yield _Row("validation set, greedy search", metric, score)
 
 
 def _tabulate_scores(rows: list[_Row]) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 from collections import Counter
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foreign_json import HOSTILE, places_in, replaced
 from mtkit.artifacts.records import dump_record, load_record
 from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
@@ -36,30 +36,11 @@ RECORDS = [
     QualityReport({"chrf": CHRF}, tags={"de": PartScores(0, {})}),
 ]
 """One of each kind of record, and some with other fields unset."""
-HOSTILE: list[Any] = ["</script>\n<img src=x>", "\x1b[31m", -1, 1e308, math.nan, math.inf, 10**400]
-HOSTILE += [None, True, [], {}, ["a"], {"a": []}, [[]] * 3]
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(), values, max_size=3),
     max_leaves=5,
 )
-
-
-def places_in(record: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of each value inside some JSON."""
-    if isinstance(record, dict | list):
-        for key, value in record.items() if isinstance(record, dict) else enumerate(record):
-            yield (*above, key)
-            yield from places_in(value, (*above, key))
-
-
-def replaced(record: Any, place: tuple[Any, ...], value: Any) -> Any:
-    changed = copy.deepcopy(record)
-    inner = changed
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    return changed
 
 
 def numbers_in(value: Any) -> Iterator[float]:
