@@ -31,7 +31,7 @@ from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
-from mtkit.report import data_lines, plural, printable, table, warn, wrap
+from mtkit.report import data_lines, plural, printable, runnable, table, warn, wrap
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.metrics_log import SHOWN_SCORES, MetricsLog
 
@@ -376,7 +376,7 @@ def summarise(run: RunInfo) -> Iterator[str]:
         "scores": _describe_scores(run),
         "verdict": _describe_verdict(run),
         "files": f"{run.files}, by mtkit {run.versions}" if run.artifacts else None,
-        "next": f"{run.next_command} (all figures: --all)",
+        "next": runnable(f"{run.next_command} (all figures: --all)"),
     }
     for title, text in facts.items():
         if text is not None:
@@ -515,7 +515,7 @@ def list_all(run: RunInfo) -> Iterator[str]:
         of_run["files"] = run.files
         of_run["version"] = run.versions
     of_run["verdict"] = _describe_verdict(run)
-    of_run["next"] = run.next_command
+    of_run["next"] = runnable(run.next_command)
     parts = [flattened({name: figures}) for name, figures in facts.items()]
     parts.append(flattened(of_run))
     rows: list[tuple[str, str]] = []

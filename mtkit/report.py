@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import shutil
 import sys
 import textwrap
 import traceback
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
 
 MAX_CELLS = 80
 """Width of reports, in terminal cells."""
-_COMMAND = re.compile(r"`[^`]*`|(?<=: )mtkit .*")
+_COMMAND = re.compile(r"`[^`]*`|(?<=: )(\S*/)?mtkit .*")
 """A command in a message, which must not be broken."""
+_PROGRAM = re.compile(r"(^|[`(]|: |\| |&& |, or )mtkit (?=[a-z])")
+"""The name of this program at the beginning of a command in a message."""
 WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 """Options of `textwrap`: a path that is too long for a line stays whole."""
 _LABEL = re.compile(r"(warning:)? *(\S+ {2,})?")
@@ -100,6 +104,20 @@ def error(text: str, cause: Exception | None) -> None:
         traceback.print_exception(cause)
     if text:
         _write_line(" ".join(text.split()), "red")
+
+
+def runnable(text: str) -> str:
+    """Return a message whose commands work as they are, also if mtkit is not on PATH.
+
+    The user may have started it by a path, such as .venv/bin/mtkit.
+    """
+    started = sys.argv[0]
+    if os.path.basename(started) != "mtkit":  # `python -m mtkit`, or another program
+        return text
+    found = shutil.which("mtkit")
+    if found is not None and os.path.realpath(found) == os.path.realpath(started):
+        return text
+    return _PROGRAM.sub(lambda match: f"{match[1]}{shlex.quote(started)} ", text)
 
 
 def data(text: str) -> None:
@@ -276,7 +294,7 @@ def drop_unwritable() -> None:
 
 def _write_line(text: str, style: str = "") -> None:
     """Write to stderr. On a terminal, break between words, and colour the part before ": "."""
-    lines = [printable(line) for line in text.split("\n")]
+    lines = [printable(line) for line in runnable(text).split("\n")]
     with suppress(OSError):  # continue even if nobody reads stderr, as when `2>&1 | tee` ended
         if _live is None and not sys.stderr.isatty():
             sys.stderr.write("".join(f"{line}\n" for line in lines))

@@ -7,6 +7,7 @@ import pty
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -258,3 +259,57 @@ def test_a_closed_stderr_changes_neither_data_nor_exit_code(arguments: str, code
     ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
     os.close(stderr)
     assert (ended.returncode, "BLEU" in ended.stdout) == (code, code == 0)
+
+
+WITH_COMMANDS = {
+    "to translate: echo 'a' | mtkit translate -m x": "to translate: echo 'a' | {} translate -m x",
+    "rerun `mtkit batch --parts` (or `mtkit batch`)": "rerun `{} batch --parts` (or `{} batch`)",
+    "next: mtkit run -c a.yaml": "next: {} run -c a.yaml",
+    "all: `mtkit translate -m x && mtkit score a`": "all: `{} translate -m x && {} score a`",
+    "mtkit run to resume, or mtkit finish runs/x": "{} run to resume, or {} finish runs/x",
+    "format 1 of mtkit, see `pip install 'mtkit[serve]'`": (
+        "format 1 of mtkit, see `pip install 'mtkit[serve]'`"
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WITH_COMMANDS)
+def test_printed_commands_start_the_program_as_the_user_has_started_it(
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    script = tmp_path / "a venv" / "bin" / "mtkit"
+    script.parent.mkdir(parents=True)
+    script.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    on_path = f"{script.parent}{os.pathsep}{os.environ['PATH']}"
+    cases = [
+        ("a venv/bin/mtkit", os.defpath, "'a venv/bin/mtkit'"),
+        (str(script), os.defpath, f"'{script}'"),
+        (str(script), on_path, "mtkit"),
+        ("/usr/lib/python3/mtkit/__main__.py", os.defpath, "mtkit"),
+    ]
+    for started, path, program in cases:
+        monkeypatch.setattr(sys, "argv", [started])
+        monkeypatch.setenv("PATH", path)
+        report.say(message)
+        assert capsys.readouterr().err == WITH_COMMANDS[message].replace("{}", program) + "\n"
+
+
+def test_an_error_names_a_command_that_works_where_mtkit_is_not_on_path(tmp_path: Path) -> None:
+    script = tmp_path / "bin" / "mtkit"
+    script.parent.mkdir()
+    script.write_text(f"#!{sys.executable}\nfrom mtkit.cli.main import main\nmain()\n")
+    script.chmod(0o755)
+    environment = os.environ | {"PATH": os.defpath}
+    ended = subprocess.run(
+        ["bin/mtkit", "info", "missing"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 2
+    assert "create one with `bin/mtkit run`" in ended.stderr

@@ -50,7 +50,7 @@ from mtkit.init.survey import (
     with_counted_pairs,
 )
 from mtkit.machine import describe_load
-from mtkit.report import data_lines, plural, printable, say, table, verbosity, warn, wrap
+from mtkit.report import data_lines, plural, printable, runnable, say, table, verbosity, warn, wrap
 from mtkit.scoring.overlap import find_overlap
 from mtkit.tokenizer.train_spm import check_target_tags
 
@@ -174,9 +174,9 @@ def init(options: InitOptions) -> None:
         return
     overlap = _describe_overlap(options, surveyed[0])
     for line in chain(overlap, _summary(options, written, facts, proposal)):
-        data_lines(wrap(line))
+        data_lines(wrap(runnable(line)))
     data_lines(["", *_tabulate_pairs(options, written)])
-    data_lines(["", *wrap(f"next: {_next_command(options)}")])
+    data_lines(["", *wrap(runnable(f"next: {_next_command(options)}"))])
 
 
 def _open_given(options: InitOptions) -> GivenModel | None:
