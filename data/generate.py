@@ -41,6 +41,6 @@ def texts() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "demo"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "mtkit/demo"
     for name, text in texts().items():
         (folder / name).write_bytes(text.encode("utf-8"))

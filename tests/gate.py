@@ -24,7 +24,7 @@ from mtkit.artifacts.storage import write_json
 from nasties import LINES
 
 ROOT = Path(__file__).parents[1]
-DEMO = ROOT / "data" / "demo"
+DEMO = ROOT / "mtkit" / "demo"
 SHARED = ROOT.parent / "shared"
 TRAINED = 6_000
 """Pairs of the demo corpus that the models are trained on."""

@@ -6,8 +6,11 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 import tomllib
+import zipfile
 from importlib import metadata, resources
 from pathlib import Path
 
@@ -45,12 +48,41 @@ def test_the_demo_is_installed_with_the_package() -> None:
     demo = resources.files("mtkit.demo")
     for name in ("train.en", "train.ko", "valid.en", "valid.ko", "test.en", "test.ko", "demo.yaml"):
         assert (demo / name).is_file()
-    assert Path(str(demo)).resolve() == ROOT / "data/demo"
+    assert Path(str(demo)).resolve() == ROOT / "mtkit/demo"
+
+
+def test_python_finds_the_installed_package_in_the_folder_that_holds_the_clone(
+    tmp_path: Path,
+) -> None:
+    """There, `mtkit` is also a folder without a package."""
+    clone, installed = tmp_path / "mtkit", tmp_path / "installed"
+    shutil.copytree(ROOT / "mtkit", clone / "mtkit", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, clone)
+    installed.mkdir()
+    build = "import sys, setuptools.build_meta as build; build.build_editable(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", build, installed], cwd=clone, check=True, stdout=subprocess.DEVNULL
+    )
+    (wheel,) = installed.glob("*.whl")
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(installed)
+    look = (
+        "import site, sys; site.addsitedir(sys.argv[1]); import mtkit, mtkit.demo; "
+        "print(mtkit.__file__, mtkit.demo.__file__, mtkit.__version__)"
+    )
+    # Without site-packages (-S), where the package of this checkout is installed.
+    found = subprocess.check_output(
+        [sys.executable, "-S", "-c", look, installed], cwd=tmp_path, env={}, text=True
+    )
+    package, demo, *_ = found.split()
+    assert Path(package) == clone / "mtkit/__init__.py"
+    assert Path(demo) == clone / "mtkit/demo/__init__.py"
 
 
 def test_every_package_folder_is_installed() -> None:
     folders = {path.parent.relative_to(ROOT) for path in (ROOT / "mtkit").rglob("__init__.py")}
-    packages = {".".join(folder.parts) for folder in folders} | {"mtkit.demo"}
+    packages = {".".join(folder.parts) for folder in folders}
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages
 
 

@@ -26,7 +26,7 @@ from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.symbols import EOS
 
-DEMO = Path(__file__).parents[2] / "data/demo"
+DEMO = Path(__file__).parents[2] / "mtkit/demo"
 WAYS: dict[str, Callable[[np.ndarray], Links]] = {
     "best source": lambda weights: best_links(weights)[0],
     "best target": lambda weights: best_links(weights)[1],

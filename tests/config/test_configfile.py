@@ -38,7 +38,7 @@ from mtkit.errors import UserError
 from settings_page import settings_page
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = [*sorted((ROOT / "configs").glob("*.yaml")), ROOT / "data/demo/demo.yaml"]
+SHIPPED = [*sorted((ROOT / "configs").glob("*.yaml")), ROOT / "mtkit/demo/demo.yaml"]
 
 GOOD = """\
 run: runs/x
@@ -353,7 +353,7 @@ def test_the_default_is_the_local_config() -> None:
         load_config()
     Path("mtkit.yaml").write_text(GOOD)
     assert load_config() == load(GOOD)
-    assert load_config(demo_config()) == load_config(ROOT / "data/demo/demo.yaml")
+    assert load_config(demo_config()) == load_config(ROOT / "mtkit/demo/demo.yaml")
 
 
 def test_the_schema_and_the_settings_page_are_current() -> None:

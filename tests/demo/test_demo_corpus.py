@@ -23,6 +23,7 @@ from grammar.numerals import cardinal, native, ordinal, sino
 from grammar.say import pair
 
 DATA = Path(__file__).parents[2] / "data"
+DEMO = Path(__file__).parents[2] / "mtkit/demo"
 SIZES = {"train": 20_000, "valid": 500, "test": 500}
 FILES = [f"{part}.{side}" for part in SIZES for side in ("en", "ko")]
 LEVELS: tuple[Level, ...] = ("formal", "polite", "casual", "plain")
@@ -30,7 +31,7 @@ syllables = st.integers(0xAC00, 0xD7A3).map(chr)
 
 
 def lines(name: str) -> list[str]:
-    text = (DATA / "demo" / name).read_bytes().decode("utf-8")
+    text = (DEMO / name).read_bytes().decode("utf-8")
     assert text.endswith("\n") and "\r" not in text and not text.startswith("\ufeff")
     return text[:-1].split("\n")
 
@@ -40,7 +41,7 @@ def test_the_committed_text_is_what_the_generator_writes(tmp_path: Path) -> None
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}
     subprocess.run([sys.executable, DATA / "generate.py", tmp_path], check=True, env=environment)
     for name in [*FILES, "valid.align", "test.align"]:
-        assert (tmp_path / name).read_bytes() == (DATA / "demo" / name).read_bytes(), name
+        assert (tmp_path / name).read_bytes() == (DEMO / name).read_bytes(), name
 
 
 @pytest.mark.parametrize("side", ["en", "ko"])
