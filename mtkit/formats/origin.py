@@ -12,7 +12,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 
 from mtkit.artifacts.cache import models_folder, record_import
 from mtkit.artifacts.locks import lock_path
@@ -41,8 +43,8 @@ REQUIRED_FILES = (
 """Files of every MarianMT model, besides the weights."""
 CTRANSLATE2_WEIGHTS = "model.bin"
 """File of every model for CTranslate2."""
-HUB_SECONDS = 10.0
-"""How long the hub may take to say which files a model has."""
+HUB_SECONDS = 5.0
+"""How long the hub may take to say which files a model has, over all its addresses."""
 
 _HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 """OWNER/NAME, or OWNER/NAME@REVISION."""
@@ -121,7 +123,7 @@ def _download(name: str, revision: str | None) -> Path:
     If the hub cannot be reached, return the folder of an earlier download.
     """
     # Slow to import.
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
         HFValidationError,
@@ -135,11 +137,10 @@ def _download(name: str, revision: str | None) -> Path:
     disable_progress_bars()
     shown = _show(name, revision)
     try:
-        facts = HfApi().model_info(name, revision=revision, timeout=HUB_SECONDS)
-        files = {file.rfilename for file in facts.siblings or []}
+        commit, files = _ask_hub(name, revision)
         _check_files(shown, files)
         say(f"{shown}: downloading from the Hugging Face hub, unless it is in its cache")
-        folder = snapshot_download(name, revision=facts.sha, allow_patterns=[*marian.MARIAN_FILES])
+        folder = snapshot_download(name, revision=commit, allow_patterns=[*marian.MARIAN_FILES])
         return Path(folder)
     except MtkitError:
         raise
@@ -161,12 +162,40 @@ def _download(name: str, revision: str | None) -> Path:
     return _find_downloaded(name, revision, reason)
 
 
+def _ask_hub(name: str, revision: str | None) -> tuple[str | None, set[str]]:
+    """Return the commit of a model on the hub, and the names of its files.
+
+    Raises:
+        TimeoutError: the hub has not answered within HUB_SECONDS.
+        Exception: what `huggingface_hub` raises.
+    """
+    from huggingface_hub import HfApi
+
+    answer: Future[tuple[str | None, set[str]]] = Future()
+
+    def ask() -> None:
+        try:
+            facts = HfApi().model_info(name, revision=revision, timeout=HUB_SECONDS)
+            answer.set_result((facts.sha, {file.rfilename for file in facts.siblings or []}))
+        except Exception as error:
+            answer.set_exception(error)
+
+    # In a thread, because its timeout holds for each of the hub's addresses, and not for the
+    # resolution of its name: without a network, one call can take several times as long.
+    Thread(target=ask, daemon=True).start()
+    try:
+        return answer.result(HUB_SECONDS)
+    except TimeoutError:
+        raise TimeoutError(f"no answer within {HUB_SECONDS:g} s") from None
+
+
 def _find_downloaded(name: str, revision: str | None, reason: str) -> Path:
     """Return the folder of an earlier download; `reason`: why the hub cannot be reached."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     shown = _show(name, revision)
+    option = f" --revision {revision}" if revision else ""
     try:
         patterns = [*marian.MARIAN_FILES]
         folder = snapshot_download(
@@ -175,7 +204,8 @@ def _find_downloaded(name: str, revision: str | None, reason: str) -> Path:
     except (LocalEntryNotFoundError, HFValidationError):
         raise UserError(
             f"{shown} is not a folder here, and the Hugging Face hub cannot be reached ({reason}); "
-            "connect to the network, or give a folder with the files of the model"
+            f"connect to the network, or run `hf download {name}{option} --local-dir FOLDER` where "
+            "there is one, copy FOLDER here, and give its path"
         ) from None
     say(f"{shown}: using the copy in the hub's cache, because the hub cannot be reached")
     return Path(folder)

@@ -419,6 +419,50 @@ def test_if_ctranslate2_fails_torch_translates_with_one_warning(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+class _Failing:
+    """Finds CTranslate2's extension, whose import fails."""
+
+    def __init__(self, failure: Exception) -> None:
+        self.failure = failure
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "ctranslate2._ext":
+            raise self.failure
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ImportError("undefined symbol"),
+        OSError("libgomp.so.1: cannot open shared object file"),
+        RuntimeError("built for another version"),
+        AttributeError("no attribute 'x'"),
+        SystemError("initialization failed"),
+        ValueError("dtype size changed"),
+        KeyError(),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_whatever_the_import_of_ctranslate2_raises_torch_translates_with_one_warning(
+    failure: Exception,
+    plain: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("mtkit.decoding.engines.ctranslate2", "ctranslate2", "ctranslate2._ext"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [_Failing(failure), *sys.meta_path])
+    translator = load(plain, "cpu")
+    assert len([*translator.translate(SENTENCES), *translator.translate(SENTENCES)])
+    assert translator.engine.name == "torch float32"
+    (warning,) = capsys.readouterr().err.splitlines()
+    reason = str(failure) or type(failure).__name__
+    assert f"CTranslate2 does not work here: {reason}; using the slower engine" in warning
+    assert call("translate", "-m", str(plain), "--engine", "ctranslate2") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"CTranslate2 does not work here: {reason}" in line
+
+
 def test_if_ctranslate2_cannot_be_imported_torch_translates(
     plain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +28,7 @@ from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
 from mtkit.errors import SettingError, UserError
-from mtkit.formats import marian
+from mtkit.formats import marian, origin
 from mtkit.formats.ctranslate2_export import export_to_ctranslate2
 from mtkit.formats.huggingface import export_to_huggingface
 from mtkit.formats.origin import find_given_model
@@ -204,11 +209,14 @@ class Hub:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.error: Exception | None = None
+        self.may_answer = Event()
+        self.may_answer.set()
         self.cached: Path | None = None
         self.downloaded: list[str] = []
 
     def model_info(self, name: str, revision: str | None = None, timeout: float = 0) -> Any:
         assert 0 < timeout < 60
+        assert self.may_answer.wait(600)
         if self.error is not None:
             raise self.error
         files = [SimpleNamespace(rfilename=file.name) for file in self.folder.iterdir()]
@@ -279,6 +287,29 @@ def test_a_hub_that_cannot_help_is_said_in_one_line(
         with pytest.raises(UserError, match=message):
             find_given_model(place)
     assert not Path("run").exists()
+
+
+def test_a_hub_that_does_not_answer_is_given_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(origin, "HUB_SECONDS", 0.1)
+    hub.may_answer.clear()
+    advice = r"no answer within 0\.1 s\).*`hf download \S+ --revision x --local-dir FOLDER`"
+    with pytest.raises(UserError, match=advice):
+        find_given_model(f"{HUB_NAME}@x")
+    hub.cached = hub.folder
+    assert find_given_model(HUB_NAME).identity == find_given_model("exported").identity
+    hub.may_answer.set()
+
+
+def test_a_hub_that_refuses_connections_is_one_line(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]  # closed from now on
+    environment = os.environ | {"HF_ENDPOINT": f"http://127.0.0.1:{port}", "HF_HUB_OFFLINE": "0"}
+    code = "import sys; from mtkit.formats.origin import find_given_model as f; f(sys.argv[1])"
+    ended = subprocess.run(
+        [sys.executable, "-c", code, HUB_NAME], env=environment, capture_output=True, text=True
+    )
+    assert "UserError: " in ended.stderr
+    assert "cannot be reached ([Errno 111] Connection refused)" in ended.stderr
 
 
 def test_a_model_of_the_hub_without_safetensors_is_refused_before_the_download(hub: Hub) -> None:

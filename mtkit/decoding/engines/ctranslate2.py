@@ -54,15 +54,18 @@ def _import_extension() -> Any:
     Raises:
         ImportError: CTranslate2 is not installed, or does not work here.
     """
-    spec = find_spec("ctranslate2")
-    if spec is None or "ctranslate2" in sys.modules:
-        return import_module("ctranslate2")
-    # Python imports a package before a module of it. An empty package takes its place meanwhile.
-    sys.modules["ctranslate2"] = module_from_spec(spec)
     try:
-        return import_module("ctranslate2._ext")
-    finally:
-        del sys.modules["ctranslate2"]
+        spec = find_spec("ctranslate2")
+        if spec is None or "ctranslate2" in sys.modules:
+            return import_module("ctranslate2")
+        # Python imports a package before a module of it. An empty package stands in meanwhile.
+        sys.modules["ctranslate2"] = module_from_spec(spec)
+        try:
+            return import_module("ctranslate2._ext")
+        finally:
+            del sys.modules["ctranslate2"]
+    except Exception as error:  # of any class, as when the extension is of another version
+        raise ImportError(str(error) or type(error).__name__) from error
 
 
 _library = _import_extension()
