@@ -55,6 +55,8 @@ REPORT = "report.json"
 """A file of a part: dropped pairs, and tags that are words."""
 FILE_STATES = "files"
 """What the index reports: size and time of change of each file, by its path."""
+PART_ROWS = "batching.part_rows"
+"""What the index depends on besides text: the number of rows of a part."""
 _NAME = re.compile("index|part-[0-9]{5,}")
 """The names of the artifacts in `RUN/parts`."""
 _LOCK_NAME = re.compile(rf"\.({_NAME.pattern})\.lock")
@@ -201,7 +203,10 @@ def index_parts(config: Config, tokenizer: Artifact, inputs: Mapping[str, str]) 
         UserError: a corpus cannot be read.
     """
     stage = Stage(
-        kind="index", path=_index_path(config), recipe=batches_recipe(config), inputs=inputs
+        kind="index",
+        path=_index_path(config),
+        recipe=batches_recipe(config),
+        inputs={**inputs, PART_ROWS: str(config.batching.part_rows)},
     )
     return Parts(config, tokenizer, _make(stage, lambda draft: _fill_index(draft, config)))
 
@@ -218,6 +223,11 @@ def open_parts(config: Config, tokenizer: Artifact) -> Parts:
         raise UserError(f"{index.path}: {change.describe()}; run `mtkit batch --parts` again")
     if index.manifest["inputs"]["tokenizer"] != tokenizer.identity:
         raise UserError(f"{index.path}: the tokenizer changed; run `mtkit batch --parts` again")
+    if index.manifest["inputs"].get(PART_ROWS) != str(config.batching.part_rows):
+        raise UserError(
+            f"{index.path}: {PART_ROWS} changed; give the value that `mtkit batch --parts` had, or "
+            "run that again"
+        )
     return Parts(config, tokenizer, index)
 
 

@@ -316,6 +316,18 @@ def test_a_part_needs_an_index_of_the_same_settings(in_parts: Callable[[int], Co
         encode_part(config.model_copy(update={"batching": batching}), 1)
 
 
+@pytest.mark.usefixtures("single_core")
+def test_a_part_has_as_many_rows_as_the_index_was_made_for(
+    in_parts: Callable[[int], Config],
+) -> None:
+    assert count_parts(in_parts(100)) == 3
+    for rows in (50, 101, 1_000):
+        with pytest.raises(UserError, match=r"batching\.part_rows changed; give the value"):
+            encode_part(in_parts(rows), 1)
+    assert count_parts(in_parts(50)) == 5
+    encode_part(in_parts(50), 5)
+
+
 @pytest.mark.parametrize(
     ("code", "error", "message"),
     [
