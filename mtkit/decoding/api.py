@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from mtkit.arguments import check_listed, check_text, describe_type
 from mtkit.config.base import validated
@@ -28,7 +28,7 @@ from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.pipeline import Window, open_window
 from mtkit.decoding.text.tags import check_tag
 from mtkit.decoding.text.terms import direct_glossary
-from mtkit.errors import TranslationWarning, UserError
+from mtkit.errors import MtkitError, TranslationWarning, UserError
 from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.prefetch import Prefetcher
 from mtkit.tokenizer.codec import Tokenizer
@@ -250,6 +250,19 @@ class Translator:
         """
         self._calls.close()
         self.engine.close()
+
+    def __enter__(self) -> Translator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, as to be sent to another process."""
+        raise MtkitError(
+            "a translator cannot be pickled, because its threads belong to this process; load the "
+            "model in the other process"
+        )
 
 
 def load(

@@ -66,9 +66,9 @@ def train(config: Config | str | Path) -> Artifact:
         if (count := count_processes(config, inputs.tokenizer)) > 1:
             start_processes(train, count, config)
             return stage.open()
-        if group.is_main:
-            _explain_rebuild(stage)
         with open_run(inputs, group) as (run, state):
+            if group.is_main:
+                _explain_rebuild(stage)
             _train_to_end(run, state)
             write_model(run, state, stage)
     return stage.open()

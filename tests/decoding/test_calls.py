@@ -5,6 +5,7 @@ A wait of PATIENCE seconds is the end of a test that fails: calls that pass neve
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -316,3 +317,24 @@ def test_a_forked_child_refuses_the_translator_and_exits(engine: str, model: Pat
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines() == [advice] * 4 + ["7"]
+
+
+@each_engine
+def test_a_with_statement_closes_the_translator(engine: str, model: Path) -> None:
+    with load(model, "cpu", engine=engine) as translator:
+        translator.translate(SENTENCES)
+    with pytest.raises(MtkitError, match=CLOSED):
+        translator.translate(SENTENCES)
+    with pytest.raises(ZeroDivisionError), load(model, "cpu", engine=engine) as translator:
+        raise ZeroDivisionError
+    with pytest.raises(MtkitError, match=CLOSED):
+        translator.translate(SENTENCES)
+
+
+@each_engine
+def test_a_translator_that_is_sent_to_another_process_is_refused(engine: str, model: Path) -> None:
+    with load(model, "cpu", engine=engine) as translator:
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            with pytest.raises(MtkitError, match="load the model in the other process"):
+                pickle.dumps([translator], protocol)
+        assert translator.translate(SENTENCES)

@@ -18,6 +18,7 @@ from commands import call
 from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.artifacts.replacement import remove
 from mtkit.artifacts.runs import OWNER, checkpoint_steps, locked, save_config
+from mtkit.artifacts.stage import ChangedRunError
 from mtkit.config.yaml import dump_config
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
@@ -237,6 +238,19 @@ def test_a_finished_run_can_resume_as_if_never_finished(fresh: Fresh, capsys: Ca
     finish(ended)
     assert "ended/model is up to date" in capsys.readouterr().err
     assert open_artifact(Path("ended/model"), "model").identity == models[1].identity
+
+
+def test_a_finished_run_that_cannot_resume_is_refused_and_not_said_to_be_rebuilt(
+    fresh: Fresh, capsys: Capture
+) -> None:
+    train(fresh("transformer"))
+    capsys.readouterr()
+    other = fresh("transformer", training={"clip_norm": 2.0, "steps": 14})
+    with pytest.raises(ChangedRunError, match="saved with other settings"):
+        train(other)
+    assert "rebuilding" not in capsys.readouterr().err
+    train(fresh("transformer", training={"steps": 14}))
+    assert "model: rebuilding, because training.steps was 12, now 14" in capsys.readouterr().err
 
 
 def test_a_run_that_has_made_all_steps_is_finished_as_by_training(
