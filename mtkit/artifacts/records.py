@@ -64,10 +64,9 @@ def load_record(kind: type[Record], record: Any, file: Path) -> Record:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         _, *place = first["loc"]
-        named = printable(": ".join([dotted(tuple(place))[:MAX_PLACE_CHARACTERS], first["msg"]]))
-        raise UserError(
-            f"{file} is damaged ({named.removeprefix(': ')}); copy it again, or rebuild it"
-        ) from None
+        name = dotted(tuple(place))[:MAX_PLACE_CHARACTERS] or "all of it"
+        reason = printable(f"{name}: {first['msg'].removeprefix('Value error, ')}")
+        raise UserError(f"{file} is damaged ({reason}); copy it again, or rebuild it") from None
     assert isinstance(value, kind)
     return value
 
