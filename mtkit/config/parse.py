@@ -17,6 +17,8 @@ from mtkit.errors import UserError
 
 LOCAL = Path("mtkit.yaml")
 """Config that is read by default."""
+MAX_CONFIG_BYTES = 1 << 20
+"""Largest config that is read; parsing this much takes up to 8 seconds."""
 MAX_SETTINGS = 10_000
 """Most settings in a file; with aliases of aliases a short file could have any number."""
 INVALID_YAML = (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
@@ -84,7 +86,11 @@ def parse_file(path: Path) -> tuple[dict[str, Any], Mapping[Key, int]]:
     """
     name = str(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(MAX_CONFIG_BYTES + 1)
+        if len(content) > MAX_CONFIG_BYTES:
+            raise UserError(f"{name} is no config: it is larger than {MAX_CONFIG_BYTES >> 20} MiB")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError(f"{name} is not a config file, because it is not UTF-8 text") from None
     except IsADirectoryError:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -21,6 +22,9 @@ SHOWN_SCORES = {
     "chrf": ("chrF2", ".2f"),
 }
 """Name and format, for people, of each field of a validation."""
+
+MAX_RECORDS = 1_000_000
+"""Most records that are read at once, which takes up to a gigabyte."""
 
 
 class MetricsLog:
@@ -41,25 +45,27 @@ class MetricsLog:
             os.fsync(file.fileno())
 
     def read(self) -> list[dict[str, Any]]:
-        """Return all records: lines that are JSON objects with a whole number as "step".
+        """Return the records, at most MAX_RECORDS: the log may come from an untrusted source."""
+        return list(islice(self._records(), MAX_RECORDS))
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        """Yield all records: lines that are JSON objects with a whole number as "step".
 
         Other lines are ignored: a killed process may have left half a line.
         """
         if not self.path.is_file():  # a pipe would keep its reader waiting
-            return []
-        records: list[dict[str, Any]] = []
+            return
         with self.path.open("rb") as file:
             blocks = iter(partial(file.read, READ_BYTES), b"")  # until the end of the file
             for line in split_lines(blocks):  # cuts lines after 1 MiB, so they are no JSON
                 record = _record(line.decode(errors="replace"))
                 if record is not None:
-                    records.append(record)
-        return records
+                    yield record
 
     def truncate(self, step: int) -> None:
         """Remove what a resumed run will write again: records after `step`, and partial lines."""
         if self.path.exists():
-            kept = (record for record in self.read() if record["step"] <= step)
+            kept = (record for record in self._records() if record["step"] <= step)
             write_text(self.path, "".join(map(_line_of, kept)))
 
 

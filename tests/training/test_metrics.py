@@ -63,6 +63,18 @@ def test_values_that_are_not_finite_are_written_as_null(tmp_path: Path) -> None:
     assert points_of([record], "valid", "loss") == []
 
 
+def test_a_log_of_any_length_gives_a_bounded_number_of_records_and_is_truncated_as_a_whole(
+    tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mtkit.training.metrics_log.MAX_RECORDS", 3)
+    log = MetricsLog(tmp_path)
+    for step in range(10):
+        log.write({"step": step})
+    assert [record["step"] for record in log.read()] == [0, 1, 2]
+    log.truncate(8)
+    assert log.path.read_text().count("\n") == 9
+
+
 def test_truncate_of_a_new_run_writes_nothing(tmp_path: Path) -> None:
     MetricsLog(tmp_path).truncate(0)
     assert list(tmp_path.iterdir()) == []
