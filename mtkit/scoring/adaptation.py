@@ -17,6 +17,8 @@ from mtkit.scoring.writing import Writing
 
 MAX_TRIALS = 5
 """Most weights that are tried beside the given ones."""
+MAX_SCORE = 100.0
+"""Largest chrF: old text that may lose so much is not kept, as that of a parent."""
 MAX_P_VALUE = 0.05 / MAX_TRIALS
 """Largest p-value of a difference that counts as significant.
 
@@ -133,15 +135,16 @@ def describe_adaptation(adaptation: Adaptation) -> str:
     """Say which weights the model has, and why."""
     if adaptation.is_refused:
         return f"no weight of the given model was changed: {_explain_refusal(adaptation)}"
-    if adaptation.old is None:
-        harm = "what old text loses is unknown, because data.keep is not set"
-    else:
-        difference = adaptation.old.difference
-        harm = f"{difference:+.2f} chrF on old text, which may lose {adaptation.max_harm:g}"
-    return (
+    gain = (
         f"the model has moved {100 * adaptation.share:g}% of the way from the given to the trained "
-        f"weights: {_describe_gain(adaptation.new)}; {harm}"
+        f"weights: {_describe_gain(adaptation.new)}"
     )
+    if adaptation.old is not None:
+        difference = adaptation.old.difference
+        return f"{gain}; {difference:+.2f} chrF on old text, which may lose {adaptation.max_harm:g}"
+    if adaptation.max_harm < MAX_SCORE:
+        return f"{gain}; what old text loses is unknown, because data.keep is not set"
+    return gain
 
 
 def _explain_refusal(adaptation: Adaptation) -> str:

@@ -138,6 +138,13 @@ def test_the_verdict_names_an_eighth_of_the_way_exactly() -> None:
     new = BeforeAndAfter(100, given=Score("chrF2", 50.0, ""), adapted=better)
     text = describe_adaptation(Adaptation(share=0.125, max_harm=0.5, new=new))
     assert "12.5% of the way" in text
+    assert "what old text loses is unknown" in text
+
+
+def test_the_verdict_on_a_child_says_nothing_of_the_language_of_its_parent() -> None:
+    better = Score("chrF2", 51.0, "", p_value=0.001)
+    new = BeforeAndAfter(100, given=Score("chrF2", 50.0, ""), adapted=better)
+    assert "old text" not in describe_adaptation(Adaptation(share=1.0, max_harm=100.0, new=new))
 
 
 def write_text(folder: Path, name: str, pairs: list[tuple[str, str]]) -> dict[str, str]:
