@@ -18,9 +18,11 @@ Fresh = Callable[..., Config]
 WORDS = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay"]
 
 
-def write_reversal_task(folder: Path, *, train: int = 400, held_out: int = 20) -> None:
+def write_reversal_task(
+    folder: Path, *, train: int = 400, held_out: int = 20, seed: int = 1
+) -> None:
     """Sentences of up to five words; the translation is the words backwards, in capitals."""
-    generator = random.Random(1)
+    generator = random.Random(seed)
     for name, count in (("train", train), ("valid", held_out), ("test", held_out)):
         sentences = [
             [generator.choice(WORDS) for _ in range(generator.randint(1, 5))] for _ in range(count)

@@ -150,13 +150,16 @@ def open_batches(path: Path) -> Batches:
     valid_tags: Sequence[str | None] = [None] * len(valid_source)
     if VALID_TAGS in artifact.files:
         valid_tags = read_written_lines(artifact.file(VALID_TAGS))
+    valid_target = read_written_lines(artifact.file(VALID_TARGET))
+    if not len(valid_source) == len(valid_target) == len(valid_tags):
+        raise UserError(f"{path}: the validation set is damaged; rebuild it with `mtkit batch`")
     return Batches(
         artifact=artifact,
         train=train,
         valid=Store.open(artifact.paths, "valid"),
         weights=_read_weights(artifact, train),
         valid_source=valid_source,
-        valid_target=read_written_lines(artifact.file(VALID_TARGET)),
+        valid_target=valid_target,
         valid_tags=valid_tags,
     )
 

@@ -30,9 +30,9 @@ from mtkit.batching.part_store import part_writer
 from mtkit.batching.text_lines import read_written_lines, write_lines
 from mtkit.config.corpora import listed
 from mtkit.config.settings import Config
-from mtkit.corpus.read import hash_corpora, paths_of
+from mtkit.corpus.read import hash_corpora, paths_of, read_pairs
 from mtkit.corpus.row_index import RowIndex
-from mtkit.corpus.rules import PairFilter, held_out_sources
+from mtkit.corpus.rules import PairFilter, held_out_keys
 from mtkit.corpus.statistics import CorpusStatistics, compute_statistics
 from mtkit.corpus.tag_words import TagWords
 from mtkit.errors import UserError
@@ -180,8 +180,9 @@ class Parts:
         statistics = self._statistics
         if "overlap" in rules:
             data = self.config.data
-            sources = held_out_sources([*listed(data.valid), *listed(data.test)])
-            statistics = [replace(each, held_out=sources) for each in statistics]
+            measuring = [*listed(data.valid), *listed(data.test), *listed(data.keep)]
+            keys = held_out_keys(read_pairs(measuring))
+            statistics = [replace(each, held_out=keys) for each in statistics]
         return PairFilter(rules, statistics)
 
     def _hint_writer(self) -> HintWriter | None:
@@ -255,8 +256,9 @@ def hash_texts(config: Config) -> dict[str, str]:
     """Return hashes of the text that batches are made of, by the setting that names it."""
     data = config.data
     hashes = hash_corpora(data.train, "data.train") | hash_corpora(data.valid, "data.valid")
-    if "overlap" in config.batching.drop and data.test:
-        hashes |= hash_corpora(data.test, "data.test")
+    if "overlap" in config.batching.drop:
+        hashes |= hash_corpora(listed(data.test), "data.test")
+        hashes |= hash_corpora(listed(data.keep), "data.keep")
     return hashes
 
 
@@ -264,7 +266,7 @@ def _states_of_files(config: Config) -> dict[str, list[int]]:
     """Return size and time of change of each file of the text, by its path."""
     data = config.data
     states: dict[str, list[int]] = {}
-    for corpus in [*listed(data.train), *listed(data.valid), *listed(data.test)]:
+    for corpus in chain(*map(listed, (data.train, data.valid, data.test, data.keep))):
         for path in paths_of(corpus):
             if path.is_file():
                 state = path.stat()

@@ -145,7 +145,11 @@ def init(
     ] = None,
     new_vocabulary: Annotated[
         bool,
-        Option("--new-vocabulary", help="With --from: add subwords of the new text."),
+        Option(
+            "--new-vocabulary",
+            help="With --from: add subwords of the new text (default: only if a model of another "
+            "language lacks its letters).",
+        ),
     ] = False,
     force: Annotated[
         bool, Option("--force", help="Overwrite an existing config and its data folder.")

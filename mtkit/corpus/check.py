@@ -34,14 +34,7 @@ from mtkit.corpus.languages import is_supported
 from mtkit.corpus.lost_letters import check_lost_letters
 from mtkit.corpus.misalignment import Passage, find_passages, line_features
 from mtkit.corpus.read import Pair, UnequalSidesError, chunks, name_of, read_pairs
-from mtkit.corpus.rules import (
-    ALREADY_SPLIT,
-    INVALID_TEXT,
-    RULES,
-    Rule,
-    held_out_sources,
-    normalised,
-)
+from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule, held_out_keys, is_held_out
 from mtkit.corpus.statistics import CorpusStatistics, Languages, hash_of, statistics_by_corpus
 from mtkit.errors import UserError
 from mtkit.progress import progress
@@ -121,7 +114,7 @@ def check_all(corpora: NamedCorpora, languages: Languages) -> dict[str, CorpusRe
 
 
 def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> CorpusReport:
-    """Check the corpus `name`; it should not contain sources of the corpora that follow it."""
+    """Check the corpus `name`; it should not contain text of the corpora that follow it."""
     names = list(corpora)
     later_names = names[names.index(name) + 1 :]
     later_corpora: list[Corpus] = []
@@ -130,7 +123,7 @@ def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> Corpus
     return check_corpus(
         corpora[name],
         languages,
-        held_out=held_out_sources(later_corpora),
+        held_out=held_out_keys(read_pairs(later_corpora)),
         is_training=name == "train",
     )
 
@@ -138,14 +131,14 @@ def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> Corpus
 def check_corpus(
     corpora: Corpus | list[Corpus],
     languages: Languages = (None, None),
-    held_out: AbstractSet[str] = frozenset(),
+    held_out: AbstractSet[int] = frozenset(),
     *,
     is_training: bool = True,
 ) -> CorpusReport:
     """Check the corpora: apply rules to a sample (`overlap`: to all pairs), and all other checks.
 
     Each corpus of a mix is compared with its own statistics; a finding counts the pairs of all.
-    `languages`: declared codes; `held_out`: normalised sources of validation and test sets;
+    `languages`: declared codes; `held_out`: keys of validation and test sets;
     `is_training`: False for validation and test sets, which may be small, and of which no setting
     drops pairs.
 
@@ -225,7 +218,7 @@ class _Survey:
     The files may have different lengths.
     """
 
-    def __init__(self, corpora: list[Corpus], held_out: AbstractSet[str]) -> None:
+    def __init__(self, corpora: list[Corpus], held_out: AbstractSet[int]) -> None:
         self.corpora = corpora
         self._held_out = held_out
         self.count = 0
@@ -233,7 +226,7 @@ class _Survey:
         self.blank = _FaultyPairs()
         self.repeated = _FaultyPairs()
         self.overlap = _FaultyPairs()
-        """The distinct pairs whose source is held out."""
+        """The distinct pairs with a side that is held out."""
         self.length_differences: list[str] = []
         """How long the files of a corpus are, if their lengths differ."""
         self.features: list[list[NDArray[Any]]] = [[] for _ in corpora]
@@ -267,7 +260,7 @@ class _Survey:
             self.blank.add(pair)
         elif key in seen:
             self.repeated.add(pair)
-        elif self._held_out and normalised(pair.source) in self._held_out:
+        elif is_held_out(pair, self._held_out):
             self.overlap.add(pair)
         seen.add(key)
 

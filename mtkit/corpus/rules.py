@@ -10,11 +10,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from hashlib import blake2b
 from html import unescape
 from itertools import islice, pairwise
 
-from mtkit.config.corpora import Corpus
 from mtkit.corpus.characters import (
     first_letter,
     is_printable,
@@ -23,7 +24,7 @@ from mtkit.corpus.characters import (
     longest_run_of_letters,
 )
 from mtkit.corpus.languages import count_scripts, is_foreign
-from mtkit.corpus.read import Pair, read_pairs
+from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 from mtkit.corpus.text import compose, find_presplit
 
@@ -273,7 +274,36 @@ def _letters(text: str) -> str:
 
 
 def _is_held_out(pair: Pair, statistics: CorpusStatistics) -> bool:
-    return bool(statistics.held_out) and normalised(pair.source) in statistics.held_out
+    return is_held_out(pair, statistics.held_out)
+
+
+def is_held_out(pair: Pair, held_out: AbstractSet[int]) -> bool:
+    """Return whether the source or the target of a pair is among `held_out_keys`.
+
+    Each side is looked up among both, because a pair may be held out in the other direction.
+    """
+    if not held_out:  # normalising takes time
+        return False
+    return key_of(pair.source) in held_out or key_of(pair.target) in held_out
+
+
+def held_out_keys(pairs: Iterable[Pair]) -> frozenset[int]:
+    """Return the keys of all sources and targets of sets that measure a model.
+
+    These sets are for validation and testing, and text to keep: no training data should have them.
+    """
+    texts: set[str] = set()
+    for pair in pairs:
+        texts |= {pair.source, pair.target}
+    return frozenset(map(key_of, texts))
+
+
+def key_of(text: str) -> int:
+    """Return a 64-bit hash of the words of a text, ignoring case, width, spaces and punctuation."""
+    words = normalised(text).encode(errors="replace")
+    # Another hash or digest size would hold out other pairs of corpora that are already divided.
+    digest = blake2b(words, digest_size=16).digest()
+    return int.from_bytes(digest[:8])
 
 
 def normalised(text: str) -> str:
@@ -362,7 +392,7 @@ RULES = (
     ),
     Rule(
         name="overlap",
-        meaning="also in the validation or test set",
+        meaning="also in a set that measures the model",
         advice="scores would be too good",
         check=_is_held_out,
     ),
@@ -404,11 +434,3 @@ class PairFilter:
             if rule.check(pair, self._statistics[pair.corpus]):
                 return rule.name
         return None
-
-
-def held_out_sources(corpora: Iterable[Corpus]) -> frozenset[str]:
-    """Return the normalised sources of the validation and test sets, for the rule `overlap`."""
-    sources: set[str] = set()
-    for corpus in corpora:
-        sources.update(normalised(pair.source) for pair in read_pairs(corpus))
-    return frozenset(sources)

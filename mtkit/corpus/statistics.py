@@ -110,8 +110,8 @@ class CorpusStatistics:
 
     Of long pairs, only the beginnings.
     """
-    held_out: NotStored[AbstractSet[str]] = field(default=frozenset(), repr=False)
-    """Normalised sources of the validation and test set, which training should not contain."""
+    held_out: NotStored[AbstractSet[int]] = field(default=frozenset(), repr=False)
+    """Keys of text that training should not contain, as `held_out_keys` returns them."""
 
     def length_deviation(self, source: int, target: int) -> float:
         """Return how many standard deviations the length ratio differs from the median."""

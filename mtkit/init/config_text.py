@@ -228,7 +228,7 @@ def _training_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
         ),
         Setting(
             "validation_sentences",
-            plan.validations.sentences,
+            min(plan.validations.sentences, facts.valid),
             "sentences that each validation translates, spread over the validation set; so few "
             "that this takes little time",
         ),

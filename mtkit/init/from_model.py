@@ -7,14 +7,17 @@ configs/RESULTS.md#adapting-a-model.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from mtkit.config.decoding import MAX_SEARCH_TOKENS
 from mtkit.corpus.read import Pair
 from mtkit.init.config_text import Sections, Setting, batching_settings, settings_of
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.given import Fit, GivenModel, check_letters, check_suitability
+from mtkit.init.given import Fit, GivenModel, check_suitability, describe_unknown_letters
 from mtkit.init.presets import (
     GREEDY_COST,
     LOSS_COST,
@@ -24,12 +27,13 @@ from mtkit.init.presets import (
     TRAINING_SHARE,
     calibration_seconds,
     evaluation_seconds,
+    longest_output,
     power_of_two,
 )
 from mtkit.init.survey import WrittenCorpus
 from mtkit.init.trial import Measurement, measure_training
 from mtkit.models.weights import build_without_weights
-from mtkit.report import plural, say
+from mtkit.report import plural, say, warn
 from mtkit.scoring.adaptation import MAX_TRIALS
 
 PEAK_WITH_REPLAY = 1.5e-3
@@ -71,6 +75,8 @@ ADAPTED_HINTS = 0.2
 """`batching.hints` for a given model that was trained with hints."""
 MAX_HARM = 0.5
 """Points of chrF that the old text may lose."""
+MAX_HARM_OF_CHILD = 100.0
+"""The same for a child, which may lose all languages of its parent, if no text of them is kept."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,8 @@ class AdaptationPlan:
     """Old pairs in each epoch."""
     max_tokens: int
     max_length: int
+    max_output: int
+    """Longest translation of the new text, in subwords."""
     compared_lines: int
     """Lines of the new and of the old text that are translated to compare weights."""
     training_seconds: float
@@ -119,6 +127,14 @@ class AdaptedModel:
         """Return all sections except `data`; their comments name the counts of `facts`."""
         config = self.given.opened.config
         joint = self.given.opened.tokenizer.is_joint
+        old_training = self.given.old_training
+        facts = replace(
+            facts,
+            # Old pairs are in other files. Those that measure a model, and those that the new text
+            # has, too, leave when the batches are made.
+            broken_rules={**facts.broken_rules, "overlap": 0},
+            has_repeated_pairs=facts.has_repeated_pairs or old_training.share_in_new_text > 0,
+        )
         return {
             "tokenizer": [
                 Setting("joint", joint, "as in the given model, which brings its own"),
@@ -138,8 +154,16 @@ class AdaptedModel:
             ],
             "model": settings_of(config.model, "all settings of the given model"),
             "training": self._training_settings(facts),
-            "decoding": settings_of(config.decoding, "as in the given model"),
+            "decoding": self._decoding_settings(),
         }
+
+    def _decoding_settings(self) -> list[Setting]:
+        """Return the settings of the given model, with room for the longest new sentences."""
+        decoding = self.given.opened.config.decoding
+        affordable = min(self.plan.max_output, MAX_SEARCH_TOKENS // decoding.beam)
+        max_length = max(decoding.max_length, affordable)
+        decoding = decoding.model_copy(update={"max_length": max_length})
+        return settings_of(decoding, "as in the given model, but long enough for the new text")
 
     def _training_settings(self, facts: CorpusFacts) -> list[Setting]:
         plan = self.plan
@@ -154,7 +178,7 @@ class AdaptedModel:
             ),
             Setting(
                 "max_harm",
-                MAX_HARM,
+                MAX_HARM if self.fit.is_better_than_chance or self.old_text else MAX_HARM_OF_CHILD,
                 "most chrF that the old text (data.keep) may lose; of some weights between the "
                 "given and the trained ones, those that gain most on the validation set are kept, "
                 "or the given ones if the gain may be chance",
@@ -183,7 +207,7 @@ class AdaptedModel:
             Setting("save_every", validate_every, "steps between checkpoints"),
             Setting(
                 "validation_sentences",
-                plan.compared_lines,
+                min(plan.compared_lines, max(facts.valid, len(self.old_text))),
                 "sentences that each validation translates, spread over the validation set, and "
                 "sentences of the old text",
             ),
@@ -216,8 +240,19 @@ class AdaptedModel:
         if plan.replayed_pairs:
             old = f"about {plan.replayed_pairs:,.0f} old pairs"
             yield f"each epoch replays {old}, so that the model forgets little"
+        elif self.given.old_training.is_trained_on:
+            share = self.given.old_training.share_in_new_text
+            yield f"the new text has {share:.0%} of the old pairs, so none is replayed"
         else:
             yield "the old training text is not at hand, so the model may forget it"
+        held_out = [key for corpus in written for key in corpus.held_out]
+        known = np.isin(np.array(held_out, np.uint64), self.given.old_training.keys).sum()
+        if known:
+            yield (
+                f"{self.given.place} was trained on {known:,} of the {len(held_out):,} pairs held "
+                "out, so the scores of both models are too good: name other sets with --valid and "
+                "--test"
+            )
         if self.old_text:
             lines = plural(len(self.old_text), "line")
             yield f"no harm: {lines} of old text may lose {MAX_HARM:g} chrF"
@@ -231,21 +266,32 @@ def propose_adaptation(
     sample: Sequence[Pair],
     minutes: float,
     *,
+    new: Iterable[Pair],
     how_to_swap: str,
     new_vocabulary: bool,
 ) -> AdaptedModel:
     """Measure how well the given model predicts the new text and how fast it trains; plan a run.
 
-    Warn if it predicts the new text, or old text that the user names, no better than chance. With
-    `new_vocabulary`, the vocabulary gets subwords of the new text; without, warn if it lacks
-    letters of the text.
+    Warn if it predicts the new text, or old text that the user names, no better than chance. The
+    vocabulary gets subwords of the new text with `new_vocabulary`, and if it lacks letters that the
+    language of a child has. Of other models that lack letters, warn. `new`: all of the new text, of
+    which `sample` is a part.
     """
-    new_pieces = NEW_PIECES if new_vocabulary else 0
-    if not new_vocabulary:
-        check_letters(given, sample)
     fit = check_suitability(given, sample, how_to_swap)
-    if not fit.is_better_than_chance:
+    is_parent = not fit.is_better_than_chance
+    for lack in [] if new_vocabulary else describe_unknown_letters(given, sample):
+        if is_parent:
+            say(f"init: {lack}, so the vocabulary gets subwords of the new text")
+            new_vocabulary = True
+        else:
+            warn(
+                f"--from: {lack}, so each becomes several bytes; --new-vocabulary adds subwords "
+                "for the new text"
+            )
+    new_pieces = NEW_PIECES if new_vocabulary else 0
+    if is_parent:
         given = given.as_parent()
+    given = replace(given, old_training=given.old_training.compared_with(new))
     say(f"init: measuring the speed of {given.place}")
     trial = AdaptedModel(given, new_pieces, fit, _plan_trial())
     measured = measure_training(trial.settings(facts), sample, TRIAL_TOKENS)
@@ -262,6 +308,7 @@ def _plan_trial() -> AdaptationPlan:
         replayed_pairs=0.0,
         max_tokens=2 * MAX_SUBWORDS,
         max_length=MAX_SUBWORDS,
+        max_output=1,
         compared_lines=1,
         training_seconds=0.0,
         seconds=0.0,
@@ -311,6 +358,7 @@ def choose_adaptation(
         replayed_pairs=replayed_pairs,
         max_tokens=max_tokens,
         max_length=max_length,
+        max_output=longest_output(max_length, measured.long_tokens),
         compared_lines=comparison.lines_per_text,
         training_seconds=training_seconds,
         seconds=other_seconds + training_seconds,
@@ -321,7 +369,7 @@ def _choose_peak(given: GivenModel, fit: Fit) -> float:
     """Return the highest learning rate for the width of the given model."""
     if not fit.is_better_than_chance:
         peak = PEAK_OF_CHILD
-    elif given.old_training.pairs:
+    elif given.old_training.is_trained_on:
         peak = PEAK_WITH_REPLAY
     else:
         peak = PEAK_ALONE

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import torch
 
-from mtkit.artifacts.runs import config_of, follow_latest
-from mtkit.config.corpora import Corpus, TableCorpus, TextCorpus, listed
+from mtkit.artifacts.runs import follow_latest
+from mtkit.config.corpora import Corpus, TableCorpus, TextCorpus
 from mtkit.corpus.read import Pair, paths_of, read_pairs
-from mtkit.corpus.readable import check_readable
+from mtkit.corpus.rules import held_out_keys
 from mtkit.corpus.spread import spread
 from mtkit.corpus.tmx import is_tmx
 from mtkit.errors import UserError, blame_setting
 from mtkit.formats.ctranslate2_export import batches_of
 from mtkit.formats.origin import find_given_model
+from mtkit.init.old_text import (
+    OldTraining,
+    find_old_training,
+    kept_pairs,
+    test_pairs,
+    validation_pairs,
+)
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import OpenedModel, open_model
 from mtkit.models.weights import load_model
 from mtkit.report import warn
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.train_spm import find_unknown_letters
+from mtkit.tokenizer.train_spm import check_target_tags, find_unknown_letters
 from mtkit.training.batch import Side, pack_batch
 from mtkit.training.loss import TrainingLoss
 
@@ -50,7 +56,7 @@ MIN_OLD_LINES = 50
 MAX_OLD_LINES = 1000
 """Most lines of the old text; more would take long to translate."""
 MAX_UNKNOWN_LETTERS = 0.01
-"""If a larger share of the letters is outside the vocabulary, `init` warns."""
+"""If a larger share of the letters is outside the vocabulary, it lacks subwords."""
 
 
 @dataclass(frozen=True)
@@ -79,25 +85,6 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class OldTraining:
-    """The training text of a given model, if it is still at hand."""
-
-    corpora: Sequence[Corpus] = ()
-    pairs: int = 0
-    """Number of pairs in an epoch of the given model."""
-
-    def replayed(self, count: float) -> list[dict[str, Any]]:
-        """Return the corpora with weights for about `count` pairs in an epoch, for a config."""
-        share = min(1.0, count / max(1, self.pairs))
-        settings = []
-        for corpus in self.corpora:
-            # Two digits are enough for an estimate, and are easy to read in the config.
-            weight = float(f"{share * corpus.weight:.2g}")
-            settings.append(corpus.model_dump(exclude_defaults=True) | {"weight": weight})
-        return settings
-
-
-@dataclass(frozen=True)
 class GivenModel:
     """A model that is to be adapted."""
 
@@ -109,6 +96,8 @@ class GivenModel:
     is_old_text_named: bool
     """Whether the user has named the old text (`--keep`)."""
     old_training: OldTraining
+    held_out: frozenset[int] = frozenset()
+    """Keys of the text that measures the given model: none of it may be trained on."""
 
     def as_parent(self) -> GivenModel:
         """Return the model as the parent of a model for other languages.
@@ -119,24 +108,44 @@ class GivenModel:
         return replace(self, old_text=old_text, old_training=OldTraining())
 
 
-def open_given_model(place: str, keep: Corpus | None) -> GivenModel:
+def open_given_model(
+    place: str, keep: Corpus | None, target_tags: Sequence[str] = ()
+) -> GivenModel:
     """Open the model that `--from` names, and find its old text.
 
     `keep`: the text to keep; None: the validation set of the model's run, if it is at hand.
+    `target_tags`: those of the new corpora.
 
     Raises:
-        UserError: there is no such model, or the text cannot be read.
+        UserError: there is no such model, it lacks a tag, or the text cannot be read.
     """
     place = follow_latest(place)
     with blame_setting(("--from",)):
         opened = open_model(find_given_model(place).path)
-    old_text = _old_text(opened) if keep is None else _read_old_text(keep)
+    with blame_setting(("--tags",)):
+        check_target_tags(opened.tokenizer, target_tags)
+    old_training = OldTraining()
+    old_text: list[Pair] = []
+    batches = batches_of(opened)
+    if batches is not None:
+        old_training = find_old_training(opened, batches)
+        old_text += validation_pairs(batches)
+    measuring = [*old_text, *test_pairs(opened)]
+    if keep is not None:
+        old_text = [*read_pairs(keep)]
+    elif batches is not None:
+        old_text += kept_pairs(opened)
+    old_text = [pair for pair in old_text if not pair.blank]
+    if keep is not None and not old_text:
+        path = next(paths_of(keep))
+        raise UserError(f"--keep: {path}: every pair is blank on a side; give text to keep")
     return GivenModel(
         opened=opened,
         place=place,
         old_text=spread(old_text, MAX_OLD_LINES),
         is_old_text_named=keep is not None,
-        old_training=_old_training(opened),
+        old_training=old_training,
+        held_out=held_out_keys([*measuring, *old_text]),
     )
 
 
@@ -244,78 +253,11 @@ def _concatenate(sentences: Sequence[list[int]]) -> Side:
     return ids, np.array([len(sentence) for sentence in sentences], np.int64)
 
 
-def check_letters(given: GivenModel, sample: Sequence[Pair]) -> None:
-    """Warn if the vocabulary of the given model cannot spell many letters of the new text."""
+def describe_unknown_letters(given: GivenModel, sample: Sequence[Pair]) -> list[str]:
+    """Name the sides of which the given model cannot spell many letters, and such letters."""
     source, target = find_unknown_letters(given.opened.tokenizer, sample)
-    for side, letters in (("source", source), ("target", target)):
-        if letters.share > MAX_UNKNOWN_LETTERS:
-            warn(
-                f"--from: {given.place}, {side}: {letters}, so each becomes several bytes; "
-                "--new-vocabulary adds subwords for the new text"
-            )
-
-
-def _old_training(given: OpenedModel) -> OldTraining:
-    """Return the training text of the given model, if its run is there and its files are readable.
-
-    The files are those that the run's config names, which may be relative to the current folder.
-    """
-    batches = batches_of(given)
-    if batches is None:
-        return OldTraining()
-    corpora = listed(config_of(given.run).data.train)
-    try:
-        for corpus in corpora:
-            check_readable(corpus, ("data", "train"))
-    except UserError:
-        return OldTraining()
-    pairs = float(len(batches.train))
-    get_weights = batches.weights  # None: each pair counts once
-    if get_weights is not None:
-        pairs = get_weights(np.arange(len(batches.train))).sum()
-    return OldTraining(corpora, round(pairs))
-
-
-def _read_old_text(keep: Corpus) -> list[Pair]:
-    """Return the pairs of a text to keep that have text on both sides.
-
-    Raises:
-        UserError: there is none, or the text cannot be read.
-    """
-    pairs = [pair for pair in read_pairs(keep) if not pair.blank]
-    if not pairs:
-        path = next(paths_of(keep))
-        raise UserError(f"--keep: {path}: every pair is blank on a side; give text to keep")
-    return pairs
-
-
-def _old_text(given: OpenedModel) -> list[Pair]:
-    """Return the validation set of the given model's run, and the text that it had to keep itself.
-
-    The list is empty if the batches that the model was trained on are not at hand.
-    """
-    batches = batches_of(given)
-    if batches is None:
-        return []
-    place = str(batches.artifact.path)
-    pairs = [
-        Pair(source, target, corpus=0, file=place, line=row + 1, target_tag=tag)
-        for row, (source, target, tag) in enumerate(
-            zip(batches.valid_source, batches.valid_target, batches.valid_tags, strict=True)
-        )
+    return [
+        f"{given.place}, {side}: {letters}"
+        for side, letters in (("source", source), ("target", target))
+        if letters.share > MAX_UNKNOWN_LETTERS
     ]
-    return [pair for pair in [*pairs, *_kept_before(given)] if not pair.blank]
-
-
-def _kept_before(given: OpenedModel) -> Iterator[Pair]:
-    """Yield the text that an adapted model had to keep; warn if its files cannot be read."""
-    keep = config_of(given.run).data.keep
-    if keep is None:
-        return
-    try:
-        yield from read_pairs(keep)
-    except UserError as error:
-        warn(
-            f"--from: the text that {given.name} had to keep cannot be read, so it is not "
-            f"checked: {error}"
-        )

@@ -13,7 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,13 +21,14 @@ import numpy as np
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import CHECKPOINTS, check_other_run, checkpoint_steps, unused_run
+from mtkit.batching.encode import key_of_pair
 from mtkit.config.corpora import MAX_WEIGHT, Corpus, TextCorpus
 from mtkit.config.language_codes import language_name, standard_language
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.findings import Finding
 from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.readable import check_readable
-from mtkit.corpus.rules import held_out_sources
+from mtkit.corpus.rules import held_out_keys
 from mtkit.corpus.statistics import Languages, hash_of
 from mtkit.corpus.tag_words import TagWords
 from mtkit.decoding.output import check_output, is_stream, open_output
@@ -38,7 +38,7 @@ from mtkit.init.facts import CorpusFacts
 from mtkit.init.from_model import propose_adaptation
 from mtkit.init.from_scratch import propose_new_model
 from mtkit.init.given import GivenModel, describe_swap, open_given_model
-from mtkit.init.partition import MAX_HELD_OUT
+from mtkit.init.partition import LEFT_OUT
 from mtkit.init.survey import (
     TEMPERATURE,
     SurveyedCorpus,
@@ -51,8 +51,6 @@ from mtkit.init.survey import (
 )
 from mtkit.machine import describe_load
 from mtkit.report import data_lines, plural, printable, runnable, say, table, verbosity, warn, wrap
-from mtkit.scoring.overlap import find_overlap
-from mtkit.tokenizer.train_spm import check_target_tags
 
 MIN_PART_PAIRS = {"train": 50, "valid": 5, "test": 5}
 """Fewest distinct pairs of each part."""
@@ -136,8 +134,9 @@ def init(options: InitOptions) -> None:
         _check_report(report, corpus)
         reports.append(report)
     counts = _check_existing(options, languages_of(reports[0]))
-    held_out = held_out_sources(options.existing.values())
-    surveyed = survey(options.corpora, reports, held_out, counts)
+    held_out = held_out_keys(read_pairs([*options.existing.values()]))
+    untrained = frozenset[int]() if given is None else given.held_out
+    surveyed = survey(options.corpora, reports, held_out, untrained, counts)
     for each in surveyed:
         _check_counts(options, each)
 
@@ -157,7 +156,7 @@ def init(options: InitOptions) -> None:
         for corpus_files in written:
             counts += corpus_files.counts
         _write_old_text(proposal.old_text, draft)
-        facts = with_counted_pairs(facts, written)
+        facts = with_counted_pairs(facts, written, counts)
         sections = {
             "data": _data_settings(options, written, counts, proposal),
             **proposal.settings(facts),
@@ -172,8 +171,7 @@ def init(options: InitOptions) -> None:
     is_quiet, _ = verbosity()
     if is_quiet:
         return
-    overlap = _describe_overlap(options, surveyed[0])
-    for line in chain(overlap, _summary(options, written, facts, proposal)):
+    for line in _summary(options, written, facts, proposal):
         data_lines(wrap(runnable(line)))
     data_lines(["", *_tabulate_pairs(options, written)])
     data_lines(["", *wrap(runnable(f"next: {_next_command(options)}"))])
@@ -183,12 +181,10 @@ def _open_given(options: InitOptions) -> GivenModel | None:
     """Open the model to adapt, if there is one; check that it suits the run and the target tags."""
     if options.given is None:
         return None
-    given = open_given_model(options.given, options.keep)
+    tags = [corpus.target_tag for corpus in options.corpora if corpus.target_tag]
+    given = open_given_model(options.given, options.keep, tags)
     with blame_setting(("--run",)):
         check_other_run(given.place, options.run_folder)
-    with blame_setting(("--tags",)):
-        tags = [corpus.target_tag for corpus in options.corpora if corpus.target_tag]
-        check_target_tags(given.opened.tokenizer, tags)
     return given
 
 
@@ -198,14 +194,23 @@ def _propose(
     """Plan a new model, or the adaptation of the given one."""
     if given is None:
         return propose_new_model(facts, sample, options.minutes)
-    return facts, propose_adaptation(
+    adapted = propose_adaptation(
         given,
         facts,
         sample,
         options.minutes,
+        new=read_pairs([*options.corpora]),
         how_to_swap=describe_swap(options.corpora[0]),
         new_vocabulary=options.new_vocabulary,
     )
+    for corpus in adapted.given.old_training.corpora:
+        for path in paths_of(corpus):
+            if options.folder.resolve() in path.resolve().parents:
+                raise UserError(
+                    f"{path} is training text of {given.place}, which {options.folder} would "
+                    "replace; choose another output with -o"
+                )
+    return facts, adapted
 
 
 @contextmanager
@@ -338,6 +343,7 @@ def _write_pairs(surveyed: SurveyedCorpus, folder: Path, tag_words: TagWords) ->
     partition = surveyed.partition
     counts: Counter[str] = Counter()
     hashes = array("Q")  # 8 bytes per pair
+    held_out: list[int] = []
     with ExitStack() as stack:
         files = {}
         for part in ("train", *partition.parts):
@@ -347,13 +353,17 @@ def _write_pairs(surveyed: SurveyedCorpus, folder: Path, tag_words: TagWords) ->
         pairs = tag_words.watch(read_pairs(surveyed.corpus))
         for part, pair in partition.divide(pairs):
             counts[part] += 1
+            if part == LEFT_OUT:
+                continue
             if part == "train":
                 hashes.append(hash_of(pair))
+            else:
+                held_out.append(key_of_pair(pair))
             source, target = _name_files(surveyed, part)
             files[source].write(f"{pair.source}\n")
             files[target].write(f"{pair.target}\n")
     distinct = len(np.unique(np.frombuffer(hashes, np.uint64))) if hashes else 0
-    return WrittenCorpus(surveyed, counts, repeated=len(hashes) - distinct)
+    return WrittenCorpus(surveyed, counts, repeated=len(hashes) - distinct, held_out=held_out)
 
 
 def _name_files(surveyed: SurveyedCorpus, part: str) -> tuple[str, str]:
@@ -450,15 +460,6 @@ def _tagged_corpora(
     return corpora
 
 
-def _describe_overlap(options: InitOptions, surveyed: SurveyedCorpus) -> Iterator[str]:
-    """Say how much of the user's test set occurs in the training files."""
-    test = options.existing.get("test")
-    if test is not None:
-        training = read_pairs(TextCorpus(**_files_setting(options, surveyed, "train")))
-        overlap = find_overlap(list(read_pairs(test)), training)
-        yield f"{overlap}, which has no pair with a test source"
-
-
 def _summary(
     options: InitOptions, written: Sequence[WrittenCorpus], facts: CorpusFacts, proposal: Proposal
 ) -> Iterator[str]:
@@ -470,6 +471,13 @@ def _summary(
     for each in written:
         yield _describe_languages(options, each.surveyed)
     yield from proposal.forecast(facts, written, options.minutes)
+    left_out = sum(each.counts[LEFT_OUT] for each in written)
+    if left_out:
+        given = "" if options.given is None else f", also those of {options.given}"
+        yield (
+            f"left out of training: {plural(left_out, 'pair')} whose source or target occurs in a "
+            f"validation or test set{given}"
+        )
 
 
 def _describe_languages(options: InitOptions, surveyed: SurveyedCorpus) -> str:
@@ -524,19 +532,13 @@ def _count_pairs(options: InitOptions, written: WrittenCorpus) -> dict[str, int]
     blank = report.blank.count
     # What Partition wrote to no file is the rest.
     in_no_file = report.pairs - blank - counts.total()
-    reasons: list[str] = []
-    if options.existing:
-        reasons.append("source in a given set")
-    if written.tag is not None:
-        reasons.append("held out, but repeated, faulty or in use for another tag")
-    elif len(options.existing) < len(MAX_HELD_OUT):
-        reasons.append("held out, but repeated, faulty or trained on")
     rows = {
         "pairs read": report.pairs,
         "- blank on a side": blank,
         "- held out for validation": counts["valid"],
         "- held out for testing": counts["test"],
-        f"- left out ({'; '.join(reasons)})": in_no_file,
+        "- left out (in validation, test or kept text)": counts[LEFT_OUT],
+        "- left out (held out, but repeated, faulty or trained on)": in_no_file,
         "- repeated, so dropped in training": written.repeated,
     }
     for rule, count in facts.broken_rules.items():

@@ -3,7 +3,8 @@
 Only the hash of the source decides whether a pair is held out for validation or test, so equal
 sources are never both in training and held out. Sources that differ only in case, width, spaces or
 punctuation count as equal. As a corpus grows, the held-out share shrinks, so no training pair is
-held out later. A held-out pair is dropped if its target occurs in the training data.
+held out later. A held-out pair is dropped if its target occurs in the training data. Pairs with a
+text of other sets that measure a model are not trained on.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
 
 from mtkit.corpus.read import Pair
-from mtkit.corpus.rules import PairFilter, normalised
+from mtkit.corpus.rules import PairFilter, key_of
 
 MAX_HELD_OUT: dict[str, int] = {"valid": 1000, "test": 2500}
 """Most pairs per set; validation gets fewer than the test, because it is repeated in training."""
+LEFT_OUT = "left out"
+"""The part of pairs in no file, because another set that measures a model has their text."""
 
 
 def held_out_share(pairs: int, part: str) -> float:
@@ -36,14 +38,6 @@ def held_out_share(pairs: int, part: str) -> float:
     return min(MAX_HELD_OUT[part] / pairs, share)
 
 
-def key_of(text: str) -> int:
-    """Return a 64-bit hash of the words of a text, ignoring case, width, spaces and punctuation."""
-    words = normalised(text).encode(errors="replace")
-    # Another hash or digest size would hold out other pairs of corpora that are already divided.
-    digest = blake2b(words, digest_size=16).digest()
-    return int.from_bytes(digest[:8])
-
-
 @dataclass(frozen=True)
 class Partition:
     """A rule that assigns each pair of a corpus to training, validation or test."""
@@ -51,8 +45,10 @@ class Partition:
     pairs: int
     """Approximate number of distinct pairs."""
     parts: frozenset[str] = frozenset({"valid", "test"})
-    held_out: AbstractSet[str] = frozenset()
-    """Normalised sources of existing validation and test sets; pairs with them are left out."""
+    held_out: AbstractSet[int] = frozenset()
+    """Keys of the validation and test sets of the user, whose text is in no part."""
+    untrained: AbstractSet[int] = frozenset()
+    """Keys of other text that measures a model: it may be held out, but not be trained on."""
     pair_filter: PairFilter | None = None
     """Rules; a pair that breaks one is not held out."""
 
@@ -74,26 +70,28 @@ class Partition:
     def divide(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, Pair]]:
         """Yield pairs with their part: first the training pairs in order, then the held-out pairs.
 
-        Each source is held out once, with its first suitable target. Pairs that are blank, or whose
-        source is in `held_out`, are left out.
+        Each source is held out once, with its first suitable target. Pairs that `held_out` or
+        `untrained` excludes get the part LEFT_OUT; blank pairs get none.
         Memory: 8 bytes per training pair.
         """
         candidates: dict[int, dict[int, Pair]] = {}
         """For each source that is held out, its pairs, by the key of the target."""
         trained_targets = array("Q")
         for pair in pairs:
-            # Normalising takes time, so it is skipped without such sources.
-            is_in_other_set = bool(self.held_out) and normalised(pair.source) in self.held_out
-            if pair.blank or is_in_other_set:
+            if pair.blank:
                 continue
             source = key_of(pair.source)
             target = key_of(pair.target)
-            if not self.holds_out(source):
-                trained_targets.append(target)
-                yield "train", pair
-            else:
+            if source in self.held_out or target in self.held_out:
+                yield LEFT_OUT, pair
+            elif self.holds_out(source):
                 # Held-out pairs wait for the end, when all targets of training are known.
                 candidates.setdefault(source, {}).setdefault(target, pair)
+            elif source in self.untrained or target in self.untrained:
+                yield LEFT_OUT, pair
+            else:
+                trained_targets.append(target)
+                yield "train", pair
         overlapping = _find_common(candidates.values(), trained_targets)
         for source, pairs_by_target in candidates.items():
             for target, pair in pairs_by_target.items():

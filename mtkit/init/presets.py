@@ -170,7 +170,7 @@ def choose_plan(
         preset=preset,
         vocabulary=trial.vocabulary,
         max_length=max_length,
-        max_output=min(max_length, max(64, 3 * trial.long_tokens)),
+        max_output=longest_output(max_length, trial.long_tokens),
         max_tokens=max_tokens,
         accumulate=accumulate,
         steps=steps,
@@ -181,6 +181,11 @@ def choose_plan(
         seconds=other_seconds + training_seconds,
         trial=trial,
     )
+
+
+def longest_output(max_length: int, long_tokens: int) -> int:
+    """Return the largest length of translations, for pairs of which 99% have `long_tokens`."""
+    return min(max_length, max(64, 3 * long_tokens))
 
 
 def _largest_useful_preset(facts: CorpusFacts, trial: Trial, budget: float) -> Preset:

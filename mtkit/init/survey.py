@@ -1,7 +1,7 @@
 """The corpora that `mtkit init` has checked, and what becomes of their pairs.
 
 Several corpora with a target tag each are for several languages in one model. They share a
-vocabulary and a plan. A source that one of them holds out is in the training data of none.
+vocabulary and a plan. A text that one of them holds out is in the training data of none.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import DROP_RULES, DropRule
 from mtkit.corpus.check import CorpusReport
 from mtkit.corpus.languages import is_supported
 from mtkit.corpus.read import Pair, read_pairs
-from mtkit.corpus.rules import PairFilter, normalised
+from mtkit.corpus.rules import PairFilter, key_of
 from mtkit.corpus.statistics import Languages
 from mtkit.init.facts import CorpusFacts, count_frequent, describe_corpus
-from mtkit.init.partition import Partition, key_of
+from mtkit.init.partition import Partition
 
 TEMPERATURE = 5.0
 """How far corpora of unequal size are balanced: 1 keeps the sizes, infinity makes them equal.
@@ -60,6 +61,8 @@ class WrittenCorpus:
     """The number of pairs of each part that was written."""
     repeated: int
     """How many of the training pairs are repetitions."""
+    held_out: Sequence[int]
+    """The hashes of the pairs that are held out."""
 
     @property
     def tag(self) -> str | None:
@@ -82,13 +85,14 @@ def languages_of(report: CorpusReport) -> Languages:
 def survey(
     corpora: Sequence[Corpus],
     reports: Sequence[CorpusReport],
-    held_out: AbstractSet[str],
+    held_out: AbstractSet[int],
+    untrained: AbstractSet[int],
     existing: Mapping[str, int],
 ) -> list[SurveyedCorpus]:
     """Plan how each corpus is divided, and find out the facts about it.
 
-    `held_out`: normalised sources of the validation and test sets of the user; `existing`: the
-    numbers of pairs in these sets, by part.
+    `held_out` and `untrained`: keys of text, as in `Partition`; `existing`: the numbers of pairs in
+    the validation and test sets of the user, by part.
     """
     drop = common_rules(reports)
     partitions: list[Partition] = []
@@ -97,6 +101,7 @@ def survey(
             pairs=report.distinct_pairs,
             parts=frozenset({"valid", "test"} - existing.keys()),
             held_out=held_out,
+            untrained=untrained,
             pair_filter=PairFilter(drop, report.statistics),
         )
         partitions.append(partition)
@@ -111,26 +116,27 @@ def survey(
 
 
 def _separate(corpora: Sequence[Corpus], partitions: Sequence[Partition]) -> list[Partition]:
-    """Return the partitions, each of which leaves out the sources that another corpus holds out.
+    """Return the partitions, each of which trains on no text that another corpus may hold out.
 
-    Corpora of several languages often have the same sources. Without this step, a test source of
-    one language would be a training source of another.
+    Corpora of several languages often have the same sources, and those of both directions have each
+    other's targets. Without this step, a test pair of one language would be a training pair of
+    another.
     """
     if len(corpora) == 1:
         return list(partitions)
-    held_out_by_corpus: list[set[str]] = []
+    texts_by_corpus: list[set[int]] = []
     for corpus, partition in zip(corpora, partitions, strict=True):
-        held_out_sources: set[str] = set()
+        texts: set[int] = set()
         for pair in read_pairs(corpus):
-            if partition.holds_out(key_of(pair.source)):
-                held_out_sources.add(normalised(pair.source))
-        held_out_by_corpus.append(held_out_sources)
-    held_out_anywhere = frozenset[str]().union(*held_out_by_corpus)
+            source = key_of(pair.source)
+            if partition.holds_out(source):
+                texts |= {source, key_of(pair.target)}
+        texts_by_corpus.append(texts)
+    number_of_corpora = Counter(chain.from_iterable(texts_by_corpus))
     separated: list[Partition] = []
-    for partition, held_out_here in zip(partitions, held_out_by_corpus, strict=True):
-        # `Partition.held_out` drops pairs. What a corpus holds out itself must stay in its sets.
-        held_out_elsewhere = held_out_anywhere - held_out_here
-        separated.append(replace(partition, held_out=partition.held_out | held_out_elsewhere))
+    for partition, texts in zip(partitions, texts_by_corpus, strict=True):
+        elsewhere = {key for key, count in number_of_corpora.items() if count > (key in texts)}
+        separated.append(replace(partition, untrained=partition.untrained | elsewhere))
     return separated
 
 
@@ -207,13 +213,24 @@ def join_facts(surveyed: Sequence[SurveyedCorpus]) -> tuple[CorpusFacts, Sequenc
     return joined, sample
 
 
-def with_counted_pairs(facts: CorpusFacts, written: Sequence[WrittenCorpus]) -> CorpusFacts:
-    """Return the joint facts with pairs that were counted in the files, not estimated."""
+def with_counted_pairs(
+    facts: CorpusFacts, written: Sequence[WrittenCorpus], counts: Mapping[str, int]
+) -> CorpusFacts:
+    """Return the joint facts with pairs that were counted in the files, not estimated.
+
+    `counts`: the pairs of each part of all corpora.
+    """
     broken = Counter[str]()
     for corpus in written:
         broken.update(corpus.facts.broken_rules)
     pairs = sum(corpus.facts.pairs for corpus in written)
-    return replace(facts, pairs=pairs, broken_rules=dict(broken))
+    return replace(
+        facts,
+        pairs=pairs,
+        valid=counts["valid"],
+        test=counts["test"],
+        broken_rules=dict(broken),
+    )
 
 
 def _common(values: Iterable[str | None]) -> str | None:

@@ -98,7 +98,7 @@ def test_a_duplicate_has_both_sides_equal(tmp_path: Path) -> None:
     assert artifact.report["train"]["dropped"] == {"duplicate": len(alike)}
 
 
-@pytest.mark.parametrize("part", ["valid", "test"])
+@pytest.mark.parametrize("part", ["valid", "test", "keep"])
 def test_overlap_is_dropped_and_recomputed_if_held_out_sets_change(
     part: str, tmp_path: Path
 ) -> None:

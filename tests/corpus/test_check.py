@@ -16,12 +16,12 @@ import pytest
 
 from commands import call
 from mtkit.batching.build import build_batches
-from mtkit.config.corpora import TextCorpus, listed
+from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import DROP_RULES, BatchingSettings, Config
 from mtkit.corpus.check import CorpusReport, check_corpus
 from mtkit.corpus.findings import check_languages
-from mtkit.corpus.read import MAX_EXCERPT
-from mtkit.corpus.rules import held_out_sources
+from mtkit.corpus.read import MAX_EXCERPT, read_pairs
+from mtkit.corpus.rules import held_out_keys
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 from mtkit.corpus.summary import show_reports
 from mtkit.tokenizer.train_spm import train_tokenizer
@@ -86,7 +86,7 @@ def test_batch_drops_what_check_counts(
 ) -> None:
     batching = BatchingSettings.model_validate(setting)
     dropped = build_batches(tokenized.model_copy(update={"batching": batching})).report["train"]
-    held_out = held_out_sources(listed(tokenized.data.valid))
+    held_out = held_out_keys(read_pairs(tokenized.data.valid))
     report = check_corpus(tokenized.data.train, held_out=held_out)
     reason = batching.drop[0] if batching.drop else "duplicate"
     count = (report.repeated if batching.deduplicate else report.rules[reason]).count
@@ -111,7 +111,7 @@ def test_faults_are_counted_in_a_sample_but_leaks_in_all_pairs(
     assert "2,500 pairs; rules are applied to 1,000 of them" in capsys.readouterr().out
     some = check_corpus(corpus)
     assert (some.rules["language"].checked, some.rules["uneven"].checked) == (800, 1000)
-    held_out = held_out_sources([write_corpus(tmp_path, LINES[:2], "valid")])
+    held_out = held_out_keys(read_pairs(write_corpus(tmp_path, LINES[:2], "valid")))
     leaks = check_corpus(corpus, held_out=held_out).rules["overlap"]
     assert (leaks.count, leaks.checked) == (2, 2500)
     assert some.rules["language"].count / 800 == pytest.approx(1 / 20, rel=0.3)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mtkit.config.settings import DROP_RULES
 from mtkit.corpus.languages import count_scripts, is_foreign
 from mtkit.corpus.read import Pair
-from mtkit.corpus.rules import RULES, PairFilter
+from mtkit.corpus.rules import RULES, PairFilter, held_out_keys
 from mtkit.corpus.statistics import (
     MAX_SAMPLED_CHARACTERS,
     CorpusStatistics,
@@ -92,8 +92,11 @@ def test_names_that_both_sides_share_say_nothing_about_a_language(
 
 
 def test_overlap_ignores_case_punctuation_and_spaces(statistics: CorpusStatistics) -> None:
-    held_out = replace(statistics, held_out={"the dog runs through the park"})
-    assert "overlap" in broken(held_out, "The dog runs  through: the PARK!", "x")
+    pair = Pair("The dog runs through the park", "Der Hund", 0, "", 1)
+    held_out = replace(statistics, held_out=held_out_keys([pair]))
+    for source, target in (("The dog runs  through: the PARK!", "x"), ("x", "DER Hund.")):
+        assert "overlap" in broken(held_out, source, target)
+        assert "overlap" in broken(held_out, target, source)  # held out in the other direction
     assert "overlap" not in broken(held_out, "The dog runs through the park again.", "x")
 
 

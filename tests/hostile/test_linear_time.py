@@ -43,7 +43,7 @@ from mtkit.corpus.columns import find_texts, has_header
 from mtkit.corpus.lost_letters import check_lost_letters
 from mtkit.corpus.misalignment import find_passages, line_features
 from mtkit.corpus.read import Pair
-from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule
+from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule, key_of
 from mtkit.corpus.statistics import CorpusStatistics, compute_statistics, hash_of
 from mtkit.corpus.tables import find_columns, read_table
 from mtkit.corpus.tag_words import TagWords
@@ -319,7 +319,7 @@ def lines_of(text: str, width: int = 60) -> list[str]:
 def statistics_of(sentence: str) -> CorpusStatistics:
     lines = [f"{sentence} {number}" for number in range(100)]
     statistics = compute_statistics([pair(line, line) for line in lines])
-    return replace(statistics, held_out=frozenset(lines))
+    return replace(statistics, held_out=frozenset(map(key_of, lines)))
 
 
 def find_passages_of_lines(text: str) -> None:

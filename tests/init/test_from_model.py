@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import call
+from folders import tokenizer_in
+from mtkit.artifacts.replacement import create
+from mtkit.batching.build import build_batches, open_batches
 from mtkit.config.corpora import DatasetCorpus, TableCorpus, TextCorpus, listed
+from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
-from mtkit.corpus.read import Pair
+from mtkit.corpus.read import Pair, read_pairs
+from mtkit.corpus.rules import normalised
 from mtkit.init import given as given_model
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.from_model import AdaptedModel, choose_adaptation
-from mtkit.init.given import Fit, GivenModel, OldTraining
+from mtkit.init.given import Fit, GivenModel
+from mtkit.init.old_text import OldTraining
 from mtkit.init.trial import Measurement
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.pipeline import run
+from mtkit.tokenizer.train_spm import train_tokenizer
 from tasks import Capture, tiny_config, write_reversal_task
 
 MEASUREMENTS = st.builds(
@@ -119,13 +129,15 @@ def reverser(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def corpus(reverser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a new corpus and the run `given`."""
+    """The current folder, with a new corpus, the run `given`, and text `old` that it knows well."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mtkit.init.trial.TRIAL_SECONDS", 0.1)
     shutil.copytree(reverser / "run", tmp_path / "given")
-    for side in ("src", "tgt"):
-        lines = (reverser / f"train.{side}").read_text("utf-8").splitlines()
-        write(f"new.{side}", lines)
+    for seed, name in ((2, "new"), (3, "old")):
+        (tmp_path / name).mkdir()
+        write_reversal_task(tmp_path / name, seed=seed)
+        for side in ("src", "tgt"):
+            shutil.copy(f"{name}/train.{side}", f"{name}.{side}")
     return tmp_path
 
 
@@ -145,7 +157,9 @@ def test_the_config_has_the_settings_of_the_given_model_and_keeps_its_validation
     opened = open_model("given")
     assert config.training.init_from == "given"
     assert config.model == opened.config.model
-    assert config.decoding.model_dump(exclude={"glossary"}) == opened.config.decoding.model_dump()
+    same = {"glossary", "max_length"}
+    decoding = opened.config.decoding.model_dump(exclude=same)
+    assert config.decoding.model_dump(exclude=same) == decoding
     assert config.training.max_harm == 0.5
     assert isinstance(config.data.train, list)
     new, old = config.data.train
@@ -159,8 +173,8 @@ def test_the_config_has_the_settings_of_the_given_model_and_keeps_its_validation
 
 
 def test_named_old_text_is_kept_instead(corpus: Path) -> None:
-    assert init("given", "--keep", "new.src", "new.tgt") == 0
-    lines = Path("new.src").read_text("utf-8")
+    assert init("given", "--keep", "old.src", "old.tgt") == 0
+    lines = Path("old.src").read_text("utf-8")
     assert Path("mtkit-data/keep.source").read_text("utf-8") == lines
 
 
@@ -210,8 +224,8 @@ def test_text_that_the_given_model_predicts_by_chance_is_warned_about_with_the_c
 def test_old_text_that_the_given_model_cannot_translate_is_told_with_the_cause(
     corpus: Path, capsys: Capture
 ) -> None:
-    write("other.tgt", Path("new.tgt").read_text("utf-8").splitlines()[::-1])
-    causes = {("new.tgt", "new.src"): "other direction", ("new.src", "other.tgt"): "do not match"}
+    write("other.tgt", Path("old.tgt").read_text("utf-8").splitlines()[::-1])
+    causes = {("old.tgt", "old.src"): "other direction", ("old.src", "other.tgt"): "do not match"}
     for number, (files, cause) in enumerate(causes.items()):
         assert init("given", "--keep", *files, "-o", f"{number}.yaml") == 0
         (line,) = [
@@ -219,7 +233,7 @@ def test_old_text_that_the_given_model_cannot_translate_is_told_with_the_cause(
         ]
         assert "no better than chance" in line
         assert cause in line
-    assert init("given", "--keep", "new.src", "new.tgt", "-o", "good.yaml") == 0
+    assert init("given", "--keep", "old.src", "old.tgt", "-o", "good.yaml") == 0
     assert "--keep" not in capsys.readouterr().err
 
 
@@ -336,7 +350,7 @@ def test_a_model_with_tags_is_adapted_to_corpora_with_some_of_its_tags(tagged: P
 
 
 def test_named_old_text_has_the_tag_of_the_corpus(tagged: Path, capsys: Capture) -> None:
-    keep = ["--keep", "new.src", "new.tgt"]
+    keep = ["--keep", "old.src", "old.tgt"]
     options = ["--tags", "bb", "--from", "tagged", *keep]
     assert call("init", "new.src", "new.tgt", *options) == 0
     (kept,) = listed(load_config("mtkit.yaml").data.keep)
@@ -374,6 +388,314 @@ def test_the_fit_of_a_model_is_measured_with_the_tags_of_the_pairs(
     with_the_tag = given_model.measure_fit(model, opened.tokenizer, with_tag)
     without = [each._replace(target_tag=None) for each in with_tag]
     assert with_the_tag != given_model.measure_fit(model, opened.tokenizer, without)
+
+
+Sides = tuple[set[str], set[str]]
+"""Sources and targets, without case and punctuation."""
+
+
+def texts_of(corpora: Any) -> Sides:
+    pairs = list(read_pairs(corpora))
+    return {normalised(pair.source) for pair in pairs}, {normalised(pair.target) for pair in pairs}
+
+
+def trained_texts(config: Config) -> Sides:
+    """Make the batches of a config, and return the texts that they have."""
+    train_tokenizer(config)
+    artifact = build_batches(config)
+    tokenizer = tokenizer_in(Path(config.run) / "tokenizer")
+    store = open_batches(artifact.path).train
+    sides: Sides = (set(), set())
+    for target, texts in enumerate(sides):
+        ids, lengths = store.side(np.arange(len(store)), target=bool(target))
+        rows = [row.tolist() for row in np.split(ids, lengths.cumsum()[:-1])]
+        texts |= set(map(normalised, tokenizer.decode(rows)))
+    return sides
+
+
+@pytest.fixture
+def adapted(corpus: Path) -> Path:
+    """The current folder, with a new corpus, and the runs `given` and `adapted` from it."""
+    names = {"train": "train", "valid": "valid", "test": "test", "keep": "test"}
+    data = {
+        part: {"source": f"old/{name}.src", "target": f"old/{name}.tgt"}
+        for part, name in names.items()
+    }
+    training = {"init_from": "given", "max_harm": 0.5, "steps": 2, "validate_every": 2}
+    config = tiny_config(corpus, "transformer", data=data, training=training)
+    run(config.model_copy(update={"run": "adapted"}))
+    return corpus
+
+
+def new_table(*names: str) -> None:
+    """Write the corpus `all`: the new text, and the sets `names` of the run `given`."""
+    for side in ("src", "tgt"):
+        lines = Path(f"new.{side}").read_text("utf-8").splitlines()
+        for name in names:
+            lines += Path(f"{name}.{side}").read_text("utf-8").splitlines()
+        write(f"all.{side}", lines)
+
+
+TEXT = ["all.src", "all.tgt"]
+ROADS = {
+    "a new model": [*TEXT],
+    "a given test set": [*TEXT, "--test", "old.src", "old.tgt"],
+    "a given validation set": [*TEXT, "--valid", "old.src", "old.tgt"],
+    "adaptation": [*TEXT, "--from", "given"],
+    "adaptation, without its own text": ["new.src", "new.tgt", "--from", "given"],
+    "kept text": [*TEXT, "--from", "given", "--keep", "old.src", "old.tgt"],
+    "adaptation with a given test set": [*TEXT, "--from", "given", "--test", "old.src", "old.tgt"],
+    "second adaptation": [*TEXT, "--from", "adapted"],
+    "both directions": [*TEXT, *reversed(TEXT), "--tags", "aa", "bb"],
+    "adaptation with tags": [*TEXT, *TEXT, "--tags", "aa", "bb", "--from", "tagged"],
+}
+"""Commands that write a config and its corpora."""
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_no_text_that_measures_a_model_is_trained_on(
+    road: str, request: pytest.FixtureRequest, reverser: Path, capsys: Capture
+) -> None:
+    folder = {"second adaptation": "adapted", "adaptation with tags": "tagged"}.get(road, "corpus")
+    request.getfixturevalue(folder)
+    old_sets = [str(reverser / name) for name in ("train", "valid", "test")]
+    new_table("old", *old_sets)
+    languages = [] if "--tags" in ROADS[road] else ["--languages", "en", "de"]
+    assert call("init", *ROADS[road], *languages) == 0
+    (left_out,) = re.findall(
+        r"^- left out \(in validation, test or kept text\)(.*)|\Z", capsys.readouterr().out, re.M
+    )[:1]
+    assert bool(left_out) == (road != "a new model")
+
+    config = load_config("mtkit.yaml", ["tokenizer.vocab_size=60", "tokenizer.byte_fallback=false"])
+    data = config.data
+    measuring = texts_of([*listed(data.valid), *listed(data.test), *listed(data.keep)])
+    trained = trained_texts(config)
+    for side in (0, 1):
+        assert len(trained[side]) > 100
+        assert not measuring[side] & trained[side]
+        if road == "both directions":
+            assert not measuring[side] & trained[1 - side]
+    if road in ("adaptation", "kept text", "adaptation with a given test set"):
+        # The run `given` may be compared with this one, on its own sets.
+        own = texts_of([TextCorpus(source=f"{n}.src", target=f"{n}.tgt") for n in old_sets[1:]])
+        new, *_ = listed(data.train)
+        for own_side, new_side in zip(own, texts_of(new), strict=True):
+            assert not own_side & new_side
+
+
+def test_text_is_held_out_again_that_the_given_model_was_validated_on(
+    corpus: Path, reverser: Path
+) -> None:
+    new_table(str(reverser / "valid"))
+    for options in ([], ["--from", "given"]):
+        assert call("init", *TEXT, "--languages", "en", "de", *options, "--force") == 0
+        data = load_config("mtkit.yaml").data
+        held_out, _ = texts_of([*listed(data.valid), *listed(data.test)])
+        if not options:
+            expected = held_out
+    assert expected <= held_out
+
+
+def tsv(name: str, words: str = "TOPSECRET") -> str:
+    """Write a table of private text, and return its absolute path."""
+    path = Path(name).absolute()
+    path.write_text("".join(f"{words} {row}\tgeheim {row}\n" for row in range(200)), "utf-8")
+    return str(path)
+
+
+def link(name: str, target: str) -> str:
+    Path(name).symlink_to(target)
+    return name
+
+
+def pipe(name: str) -> str:
+    os.mkfifo(name)
+    return name
+
+
+def large_file() -> str:
+    """Make a file of 128 GiB, which takes no space, and no time unless it is read."""
+    with open("large.tsv", "wb") as file:
+        file.truncate(1 << 37)
+    return "large.tsv"
+
+
+FOREIGN: dict[str, Callable[[], Any]] = {
+    "private file": lambda: {"table": tsv("secret.tsv")},
+    "private file in a list": lambda: [
+        {"table": str(Path("own.tsv"))},
+        {"table": tsv("secret.tsv")},
+    ],
+    "private texts": lambda: {"source": tsv("s"), "target": tsv("t")},
+    "file of the home folder": lambda: {"table": tsv("secret.tsv").replace(str(Path.cwd()), "~")},
+    "link": lambda: {"table": link("link.tsv", tsv("secret.tsv"))},
+    "pipe": lambda: {"table": pipe("pipe.tsv")},
+    "device": lambda: {"source": "/dev/zero", "target": "/dev/zero"},
+    "file of the kernel": lambda: {"source": "/proc/kmsg", "target": "/proc/self/environ"},
+    "folder": lambda: {"source": "/", "target": "/"},
+    "large file": lambda: {"source": large_file(), "target": "large.tsv"},
+    "dataset": lambda: {"dataset": "owner/name", "source_column": "a", "target_column": "b"},
+    "no file": lambda: {"source": [], "target": []},
+    "name with line feeds": lambda: {"table": "a\nwarning: b\x1b[2J.tsv"},
+    "missing file": lambda: {"table": "nowhere.tsv"},
+}
+"""Corpora that a foreign config may name: functions that make their files, and return settings."""
+
+
+@pytest.mark.parametrize("setting", ["train", "keep"])
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_foreign_config_makes_no_file_be_used_that_its_run_was_not_made_of(
+    kind: str, setting: str, corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("HOME", str(corpus))
+    tsv("own.tsv", "own")
+    monkeypatch.setattr("mtkit.corpus.read._load", lambda _: pytest.fail("loaded a dataset"))
+    saved = Path("given/config.yaml")
+    config = yaml.safe_load(saved.read_text("utf-8"))
+    named = FOREIGN[kind]()
+    config["data"][setting] = named
+    config["training"] |= {"max_harm": 0.5, "init_from": "other"}
+    saved.write_text(yaml.safe_dump(config), "utf-8")
+    assert init("given") == 0
+
+    error = capsys.readouterr().err.splitlines()
+    assert all(line.startswith(("init: ", "warning: --from: ")) for line in error)
+    lines = [line for line in error if "is not used" in line]
+    assert len(lines) == len(listed(named))
+    assert all(f"data.{setting}" in line and "given/config.yaml" in line for line in lines)
+    data = load_config("mtkit.yaml").data
+    if setting == "train":
+        assert not isinstance(data.train, list)
+    for path in (Path("mtkit.yaml"), *Path("mtkit-data").iterdir()):
+        text = path.read_text("utf-8")
+        assert not any(word in text for word in ("TOPSECRET", "secret.tsv", "own.tsv", "/dev/"))
+
+
+def test_a_test_set_of_a_foreign_run_leads_to_no_other_file(corpus: Path) -> None:
+    model = open_model("given").artifact.identity
+    shutil.rmtree("given/test")
+    with create(Path("given/test"), "test", {}, {"model": model}, {}) as draft:
+        shutil.copy("new.src", draft / "source.txt")
+    os.mkfifo("given/test/reference.txt")  # which the manifest does not list
+    assert init("given") == 0
+    assert Path("mtkit-data/train.en").read_text("utf-8")
+
+
+def test_each_file_of_old_text_is_told_and_changed_ones_are_not_used(
+    reverser: Path, adapted: Path, capsys: Capture
+) -> None:
+    def told(given: str, name: str) -> list[str]:
+        assert init(given, "-o", f"{name}.yaml") == 0
+        lines = capsys.readouterr().err.splitlines()
+        return [line for line in lines if " reads " in line or "is not used" in line]
+
+    (line,) = told("given", "a")
+    assert f"{reverser}/train.src, {reverser}/train.tgt (data.train of given, unchanged)" in line
+    train, keep = told("adapted", "b")
+    assert "reads old/train.src, old/train.tgt (data.train of adapted, unchanged)" in train
+    assert "reads old/test.src, old/test.tgt (data.keep of adapted, unchanged)" in keep
+    assert listed(load_config("b.yaml").data.train)[1:]
+    assert Path("b-data/keep.source").read_text("utf-8").count("\n") == 40
+    for name in ("train", "test"):
+        shutil.copy(f"old/{name}.src", f"old/{name}.tgt")
+    for line, setting, advice in zip(
+        told("adapted", "c"), ("train", "keep"), ("new config", "--keep"), strict=True
+    ):
+        assert f"data.{setting} of adapted/config.yaml is not used: old/t" in line
+        assert "is not the text that the run had" in line
+        assert advice in line
+    config = load_config("c.yaml")
+    assert not isinstance(config.data.train, list)
+    assert Path("c-data/keep.source").read_text("utf-8").count("\n") == 20  # of the run itself
+
+
+def test_a_config_that_is_no_config_but_large_ends_the_command_at_once(
+    corpus: Path, capsys: Capture
+) -> None:
+    with Path("given/config.yaml").open("a") as file:
+        file.write("# " + "a" * (1 << 20))
+    assert init("given") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "given/config.yaml" in line and "larger than 1 MiB" in line
+
+
+def test_old_pairs_that_the_new_text_has_are_not_replayed(
+    corpus: Path, reverser: Path, capsys: Capture
+) -> None:
+    old_corpus = TextCorpus(source=f"{reverser}/train.src", target=f"{reverser}/train.tgt")
+    new_table(str(reverser / "train"))
+    options = ["--languages", "en", "de", "--from", "given"]
+    assert call("init", *TEXT, *options) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "has 100% of the old pairs, so none is replayed" in out
+    config = load_config("mtkit.yaml")
+    trained = {pair[:2] for pair in read_pairs(old_corpus)}
+    held_out = list(read_pairs([*listed(config.data.valid), *listed(config.data.test)]))
+    known = sum(pair[:2] in trained for pair in held_out)
+    assert known
+    assert f"given was trained on {known} of the {len(held_out)} pairs held out" in out
+    assert not isinstance(config.data.train, list)
+    valid = len(list(read_pairs(config.data.valid)))
+    kept = len(list(read_pairs(listed(config.data.keep))))
+    assert config.training.validation_sentences <= max(valid, kept)
+
+    # Half of the old pairs: the others are replayed.
+    for side in ("src", "tgt"):
+        lines = (reverser / f"train.{side}").read_text("utf-8").splitlines()[:200]
+        write(f"all.{side}", [*lines, *Path(f"new.{side}").read_text("utf-8").splitlines()])
+    assert call("init", *TEXT, *options, "-o", "b.yaml") == 0
+    (count,) = re.findall(r"each epoch replays about (\d+) old pairs", capsys.readouterr().out)
+    config = load_config("b.yaml")
+    _, old = listed(config.data.train)
+    in_table = {pair[:2] for pair in read_pairs(TextCorpus(source="all.src", target="all.tgt"))}
+    assert int(count) == sum(pair[:2] not in in_table for pair in read_pairs(old)) > 0
+    assert config.batching.deduplicate
+
+
+def test_old_training_text_that_the_command_would_replace_is_not_lost(
+    corpus: Path, capsys: Capture
+) -> None:
+    assert init("given") == 0
+    config = load_config("mtkit.yaml", ["training.steps=2", "training.validate_every=2"])
+    run(config)
+    write("new.src", Path("old.src").read_text("utf-8").splitlines())
+    write("new.tgt", Path("old.tgt").read_text("utf-8").splitlines())
+    before = {path: path.read_bytes() for path in Path("mtkit-data").iterdir()}
+    capsys.readouterr()
+    assert init("runs/mtkit", "--force") == 2
+    assert "choose another output with -o" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in Path("mtkit-data").iterdir()} == before
+
+
+def test_translations_may_be_as_long_as_the_longer_of_old_and_new_text(corpus: Path) -> None:
+    assert init("given") == 0
+    short = load_config("mtkit.yaml").decoding.max_length
+    for side in ("src", "tgt"):
+        lines = Path(f"new.{side}").read_text("utf-8").splitlines()
+        write(f"new.{side}", [" ".join(lines[row : row + 12]) for row in range(len(lines) - 12)])
+    assert init("given", "-o", "long.yaml") == 0
+    assert open_model("given").config.decoding.max_length == 20 <= short
+    assert load_config("long.yaml").decoding.max_length > 2 * short
+
+
+def test_a_parent_that_lacks_letters_gets_subwords_and_loses_its_own_language(
+    corpus: Path, capsys: Capture
+) -> None:
+    for side in ("src", "tgt"):
+        lines = Path(f"new.{side}").read_text("utf-8").splitlines()
+        write(
+            f"new.{side}",
+            [line.lower().translate(str.maketrans("abceg", "жшщъы")) for line in lines],
+        )
+    write("new.tgt", Path("new.tgt").read_text("utf-8").splitlines()[::-1])
+    assert init("given") == 0
+    captured = capsys.readouterr()
+    assert "becomes the parent" in " ".join(captured.out.split())
+    assert "so the vocabulary gets subwords of the new text" in captured.err
+    config = load_config("mtkit.yaml")
+    assert config.tokenizer.new_pieces > 0
+    assert config.training.max_harm == 100
 
 
 @pytest.mark.slow

@@ -29,13 +29,13 @@ from mtkit.corpus import read
 from mtkit.corpus.check import check_corpus
 from mtkit.corpus.files import read_lines
 from mtkit.corpus.read import Pair
-from mtkit.corpus.rules import normalised
+from mtkit.corpus.rules import held_out_keys, key_of
 from mtkit.corpus.statistics import Languages
 from mtkit.init.config_text import Setting, choose_settings, render
 from mtkit.init.expectation import EXPECTATIONS, describe_expectation, expected_level
 from mtkit.init.facts import CorpusFacts, describe_corpus
 from mtkit.init.from_scratch import find_plan
-from mtkit.init.partition import Partition, key_of
+from mtkit.init.partition import Partition
 from mtkit.init.presets import (
     GREEDY_COST,
     LOSS_COST,
@@ -76,11 +76,23 @@ def test_no_source_and_no_target_is_both_trained_on_and_held_out(pairs: list[Pai
 
 
 @given(PAIRS, st.data())
-def test_sources_of_existing_sets_are_in_no_part(pairs: list[Pair], data: st.DataObject) -> None:
-    texts = data.draw(st.sets(st.sampled_from([pair.source for pair in pairs] or ["a"])))
-    placed = list(Partition(100, frozenset(), frozenset(map(normalised, texts))).divide(pairs))
-    assert not {*map(key_of, texts)} & {*keys(placed, 0, *PARTS)}
-    assert {part for part, _ in placed} <= {"train"}
+def test_no_text_of_existing_sets_is_in_a_part(pairs: list[Pair], data: st.DataObject) -> None:
+    texts = held_out_keys(data.draw(st.lists(st.sampled_from(pairs))) if pairs else [])
+    placed = list(Partition(100, held_out=texts).divide(pairs))
+    for side in (0, 1):
+        assert not texts & {*keys(placed, side, *PARTS)}
+
+
+@given(PAIRS, st.data())
+def test_text_of_other_sets_may_be_held_out_but_is_not_trained_on(
+    pairs: list[Pair], data: st.DataObject
+) -> None:
+    texts = held_out_keys(data.draw(st.lists(st.sampled_from(pairs))) if pairs else [])
+    placed = list(Partition(100, untrained=texts).divide(pairs))
+    for side in (0, 1):
+        assert not texts & {*keys(placed, side, "train")}
+    alone = list(Partition(100).divide(pairs))
+    assert {*keys(alone, 0, "valid", "test")} <= {*keys(placed, 0, "valid", "test")}
 
 
 @given(st.integers(1, 10**9), st.integers(0, 10**9), st.text(min_size=1))
@@ -366,14 +378,15 @@ def test_the_corpus_is_read_twice(corpus: Path, monkeypatch: pytest.MonkeyPatch)
     readings = []
 
     def count_pairs(pairs: Corpus | list[Corpus]) -> Iterator[Pair]:
-        readings.append(pairs)
+        if pairs:  # there are no other sets
+            readings.append(pairs)
         return original(pairs)
 
     original = read.read_pairs
     for module in ("corpus.check", "init.init"):
         monkeypatch.setattr(f"mtkit.{module}.read_pairs", count_pairs)
     assert call("init", "a.en", "a.ko") == 0
-    assert len(readings) == 2
+    assert readings == [TextCorpus(source="a.en", target="a.ko")] * 2
 
 
 def test_declared_languages_are_checked_and_unknown_ones_asked_for(
@@ -483,19 +496,21 @@ def test_dotless_i_is_that_of_the_languages(
     assert described(pairs, languages, tmp_path).dotless_i == side
 
 
-def test_given_sets_are_used_and_told_how_much_of_them_is_trained_on(
+def test_given_sets_are_used_and_told_how_many_pairs_have_their_text(
     corpus: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sources, targets = lines_of("a.en"), lines_of("a.ko")
     write("t.en", [*sources[:10], *[f"{it} Indeed." for it in sources[10:30]]])
     write("t.ko", targets[:30])
     assert call("init", "a.en", "a.ko", "--test", "t.en", "t.ko") == 0
-    trained = {*lines_of("mtkit-data/train.ko")}
-    count = sum(it in trained for it in targets[:30])
-    said = " ".join(capsys.readouterr().out.split())
-    assert 0 < count <= 30
-    assert f"0 sources and {count} targets of 30 test pairs occur in the training data" in said
-    assert not {*lines_of("mtkit-data/train.en")} & {*lines_of("t.en")}
+    left_out = sum(
+        source in sources[:10] or target in targets[:30]
+        for source, target in zip(sources, targets, strict=True)
+    )
+    (row,) = re.findall(r"^- left out \(in validation.* ([\d,]+)$", capsys.readouterr().out, re.M)
+    assert int(row) == left_out >= 30
+    for language in LANGUAGES:
+        assert not {*lines_of(f"mtkit-data/train.{language}")} & {*lines_of(f"t.{language}")}
     assert load_config("mtkit.yaml").data.test == TextCorpus(source="t.en", target="t.ko")
     assert {path.name for path in Path("mtkit-data").glob("*.en")} == {"train.en", "valid.en"}
 
