@@ -84,6 +84,22 @@ def test_periodic_lists_are_aligned(tmp_path: Path) -> None:
     assert report.misalignment.status != "failed"
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_shift_is_found_in_lines_that_are_sorted_by_length(seed: int) -> None:
+    """Each source is as long as the targets around it, so only question marks show the shift."""
+    word, drawn = random_words(seed), random.Random(seed)
+    lines: list[tuple[str, str]] = []
+    for row in range(3000):
+        source, target = (" ".join(word() for _ in range(2 + row // 100)) for _ in "st")
+        mark = drawn.choice(".?")
+        lines.append((source + mark, target + mark))
+    sources, targets = ([line[side] for line in lines] for side in (0, 1))
+    del targets[1000]
+    found = passages(sources[:-1], targets)
+    assert [passage.shift for passage in found] == [0, -1]
+    assert abs(found[1].first - 1000) <= 3
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "status"), [(100, "warned"), (600, "failed")])
 def test_a_few_unrelated_lines_warn_and_many_fail(tmp_path: Path, count: int, status: str) -> None:
