@@ -12,7 +12,7 @@ from typing import BinaryIO
 from mtkit.config.corpora import Corpus, listed
 from mtkit.corpus.check import CorpusReport, NamedCorpora
 from mtkit.corpus.findings import Finding
-from mtkit.corpus.lost_letters import find_losses
+from mtkit.corpus.lost_letters import damaged_pairs, has_lost_letters
 from mtkit.corpus.read import Pair, UnequalSidesError, read_pairs
 from mtkit.corpus.rows import disarm_formula
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule
@@ -72,7 +72,7 @@ def _faults_of(report: CorpusReport, statistics: CorpusStatistics, seen: set[int
 
     All pairs are tested, so a rule that no pair of the sample breaks belongs to it, too.
     """
-    losses = [loss for loss, _ in find_losses(statistics)]
+    damaged_sides = list(damaged_pairs(statistics))
 
     def is_repeated(pair: Pair) -> bool:
         key = hash_of(pair)
@@ -80,8 +80,8 @@ def _faults_of(report: CorpusReport, statistics: CorpusStatistics, seen: set[int
         seen.add(key)
         return has_been_seen
 
-    def has_lost_letters(pair: Pair) -> bool:
-        return any(loss.is_in(pair) for loss in losses)
+    def is_damaged(pair: Pair) -> bool:
+        return any(has_lost_letters(pair, side, statistics) for side in damaged_sides)
 
     def breaks(rule: Rule) -> Callable[[Pair], bool]:
         return lambda pair: not pair.blank and rule.check(pair, statistics)
@@ -90,7 +90,7 @@ def _faults_of(report: CorpusReport, statistics: CorpusStatistics, seen: set[int
         (report.blank, lambda pair: pair.blank),
         (report.repeated, is_repeated),
         (report.invalid_text, breaks(INVALID_TEXT)),
-        (report.lost_letters, has_lost_letters),
+        (report.lost_letters, is_damaged),
     ]
     if report.already_split.status != "passed":  # a few such lines are in every corpus
         tests.append((report.already_split, breaks(ALREADY_SPLIT)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -93,29 +92,6 @@ def test_letters_lost_in_the_encoding_of_a_spreadsheet_are_found_on_either_side(
     assert check(ENGLISH, sound).status == check(sound, ENGLISH).status == "passed"
 
 
-def without_bases(text: str) -> str:
-    return re.sub("[^\\W\\d_](?=[\u0300-\u036f])", "", unicodedata.normalize("NFD", text))
-
-
-@pytest.mark.parametrize("language", ["Igbo", "Yoruba"])
-@pytest.mark.parametrize(
-    ("damage", "name"),
-    [
-        (lambda text: re.sub("[^\0-\xff]", "_", text), "_ in place of letters"),
-        (lambda text: re.sub("[^\0-\xff]", "□", text), "□ in words"),
-        (lambda text: re.sub("[^\0-\xff]", "¿", text), "¿ inside words"),
-        (without_bases, "combining marks without a letter"),
-    ],
-)
-def test_other_substitutes_of_letters_are_found(
-    language: str, damage: Callable[[str], str], name: str
-) -> None:
-    _, sound = translations(language)
-    finding = check(ENGLISH, [damage(text) for text in sound])
-    assert finding.status == "failed"
-    assert name in finding.note
-
-
 SOUND = {
     "URLs with queries": "Schau auf https://example.com/a?page=2&lang=de und example.org/?q nach.",
     "code": "x = is_open?first:last; call(get_name, _private, __init__, s?.length)",
@@ -138,13 +114,13 @@ def test_sound_text_is_not_accused(kind: str) -> None:
 
 
 def test_words_of_both_sides_prove_nothing() -> None:
-    names = ["Open a?b now.", "See what?ever and file_ here.", "□x", "a¿b"]
+    names = ["Open a?b now.", "See what?ever and file?.", "???????", "x?y"]
     assert check(names, names).status == "passed"
 
 
-def test_some_damaged_lines_among_many_are_warned_of() -> None:
+def test_a_corpus_fails_if_one_line_in_a_hundred_is_damaged() -> None:
     _, sound = translations("German")
-    for damaged_lines, status in ((3, "passed"), (6, "warned"), (30, "failed")):
+    for damaged_lines, status in ((9, "passed"), (10, "failed")):
         pairs = [Pair(f"{ENGLISH[0]} {n}", f"{sound[0]} {n}", 0, "f", n) for n in range(1000)]
         for number in range(damaged_lines):
             pairs[number] = pairs[number]._replace(target=f"Das M?dchen {number}.")
