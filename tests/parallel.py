@@ -26,7 +26,10 @@ LINES = demo_lines(2500)
 FAULTS: Lines = [
     ("", "빈 줄"),
     ("The same words, not translated.", "The same words, not translated."),
-    ("Sora bought 254 apples today.", "소라는 오늘 사과 245개를 샀습니다."),
+    (
+        "Sora bought apples today.",
+        "소라는 오늘 사과를 소라는 오늘 사과를 소라는 오늘 사과를 샀습니다.",
+    ),
     ("Bread &amp; butter are on the table.", "빵과 버터가 식탁 위에 있습니다."),
     ("Is Minsu at the library today?", "민수는 오늘 도서관에 있습니다 MÃ¤nner MÃ¼ller."),
     ("Minsu goes to school.", "Минсу идёт в школу сегодня утром."),

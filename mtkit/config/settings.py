@@ -121,7 +121,6 @@ class TokenizerSettings(Settings):
 DropRule = Literal[
     "uneven",
     "glued",
-    "numbers",
     "letters",
     "markup",
     "mojibake",

@@ -7,14 +7,13 @@ remove a rule, delete its entry in RULES and its name in `config/settings.py`.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from hashlib import blake2b
 from html import unescape
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from mtkit.corpus.characters import (
     first_letter,
@@ -42,18 +41,11 @@ MAX_LOOP = 30
 """Longest repeated phrase that is searched for, in words or characters."""
 MAX_LOOPED_TEXT = 2_000
 """Number of characters at the start of a line in which repetition is searched for."""
-MAX_NUMBERS = 500
-"""How many numbers of a line are looked for in the other line; a sentence has fewer."""
-MAX_COUNTED = 31
-"""Numbers up to this are not compared: they may be hours, days or months, or spelled in words."""
 MAX_WORD_LETTERS = 50
 """Letters, with the marks on them, of the longest word."""
-YEARS = range(1000, 3000)
-"""Numbers that are not compared, because other calendars count years differently."""
 
 # Most lines have no such word, and are not read further.
 _MAY_BE_GLUED = re.compile(rf"\S{{{MAX_WORD_LETTERS + 1}}}")
-_DIGITS = re.compile(r"\d+")
 _MAY_BE_MARKUP = re.compile(r"[<&{\\}]")
 _MARKUP = re.compile(
     r"</?[A-Za-z][A-Za-z0-9]*(?=(?:\s[^<>]*)?/?>)|<!--|\\u[0-9a-fA-F]{4}|\{\{|\}\}"
@@ -101,49 +93,6 @@ def _has_glued_words(text: str, side: SideStatistics) -> bool:
     if not side.is_spaced or _MAY_BE_GLUED.search(text) is None:
         return False
     return longest_run_of_letters(text) > MAX_WORD_LETTERS
-
-
-def _have_other_numbers(pair: Pair, _: CorpusStatistics) -> bool:
-    """Return whether each side has a number that the other lacks.
-
-    If only one side has an extra number, the other side may spell it in words. The order of digits,
-    separators and zeros are ignored; years and small or round numbers are not compared.
-    """
-    source, target = find_numbers(pair.source), find_numbers(pair.target)
-    return _has_other_number(source, target) and _has_other_number(target, source)
-
-
-def find_numbers(text: str) -> list[str]:
-    """Return the groups of digits of a text, in ASCII."""
-    groups = _DIGITS.findall(text)
-    if text.isascii() or not groups:
-        return groups
-    return ["".join(str(unicodedata.decimal(digit)) for digit in group) for group in groups]
-
-
-def _has_other_number(numbers: list[str], others: list[str]) -> bool:
-    """Return whether a number that is compared does not occur among the digits of the others."""
-    digits = "".join(others)  # without separators: 1,000,000 is three groups
-    return any(
-        _is_compared(number) and number.strip("0") not in digits
-        for number in islice(numbers, MAX_NUMBERS)
-    )
-
-
-def _is_compared(number: str) -> bool:
-    """Return whether a translation must have the number, too."""
-    if may_be_in_words(number):
-        return False
-    is_long = len(number) >= 5  # more digits than a year
-    return is_long or int(number) not in YEARS
-
-
-def may_be_in_words(number: str) -> bool:
-    """Return whether a number may be written in words: if it is round, such as 500, or small."""
-    if len(number.strip("0")) <= 1:
-        return True
-    is_short = len(number) < 5  # `int` is slow for thousands of digits
-    return is_short and int(number) <= MAX_COUNTED
 
 
 def _has_few_letters(text: str, _: SideStatistics) -> bool:
@@ -338,13 +287,6 @@ RULES = (
         meaning="over 50 letters in a word",
         advice="restore spaces",
         check=_either_side(_has_glued_words),
-    ),
-    Rule(
-        name="numbers",
-        meaning="different numbers",
-        advice="look at them",
-        check=_have_other_numbers,
-        recommended_share=0.0,  # such pairs cost nothing measurable
     ),
     Rule(
         name="letters",

@@ -2,7 +2,7 @@
 
     python tests/benchmarks/corpus_faults.py train.en train.de --faults 500
 
-Faults of 11 kinds are inserted into random lines, as many of each kind. The pairs that the rules
+Faults of 10 kinds are inserted into random lines, as many of each kind. The pairs that the rules
 flag are compared with those that they flagged before. A fault is found by the rule that is made for
 it, or by any. False alarms are pairs without an inserted fault that were not flagged before. Pairs
 that were flagged before are counted apart; `--show` prints them.
@@ -39,11 +39,6 @@ OTHER_SCRIPTS = [
 ]
 
 
-def number_changed(texts: Texts, draw: random.Random, _: Sequence[Pair]) -> Texts:
-    number = draw.randrange(110, 990)
-    return f"{texts[0]} ({number})", f"{texts[1]} ({number + draw.choice([-30, 7, 11])})"
-
-
 def other_target(texts: Texts, draw: random.Random, pairs: Sequence[Pair]) -> Texts:
     return texts[0], draw.choice(pairs).target
 
@@ -78,7 +73,6 @@ FAULTS: dict[str, tuple[str, Fault]] = {
     "pair repeated": ("repeated", other_pair),
     "target of another line": ("uneven", other_target),
     "target cut to a third": ("uneven", cut),
-    "number changed": ("numbers", number_changed),
     "tags, entities, paths": ("markup", wrapped),
     "wrong encoding": ("mojibake", mojibake),
     "other script": ("script", lambda texts, draw, _: (texts[0], draw.choice(OTHER_SCRIPTS))),

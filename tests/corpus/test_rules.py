@@ -54,8 +54,6 @@ def broken(statistics: CorpusStatistics, source: str, target: str) -> set[str]:
 FAULTS = [
     ("uneven", "The dog runs through the park and over the hill, then back home.", "Der Hund."),
     ("glued", f"The {'dog' * 20} runs.", "Der Hund rennt."),
-    ("numbers", "It has 254 rooms.", "Es hat 245 Zimmer."),
-    ("numbers", "It costs 1,350.50 euros.", "Es kostet 1.530,50 Euro."),
     ("letters", "*** --- *** !!! ### a", "*** --- *** !!! ### b"),
     ("letters", "1 2 3 4 5 6 7 8 9 ten", "1 2 3 4 5 6 7 8 9 zehn"),
     ("markup", "The dog <b>runs</b>.", "Der Hund rennt."),
@@ -109,40 +107,6 @@ def test_the_config_names_every_rule_and_each_has_a_test() -> None:
 @pytest.mark.parametrize(("source", "target"), LINES)
 def test_good_pairs_break_no_rule(statistics: CorpusStatistics, source: str, target: str) -> None:
     assert not broken(statistics, source, target)
-
-
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
-        ("It costs 1,250.50 euros.", "Es kostet 1.250,50 Euro."),
-        ("The train leaves at 3:45 pm.", "Der Zug fährt um 15:45 Uhr."),
-        ("He came at 9:30 pm.", "በ3፡30 መጣ።"),
-        ("42 of the 20 men.", "Zweiundvierzig der 20 Männer."),
-        ("There are two hundred fifty four schools.", "Waliopo ni 254."),
-        ("It was on 05/03/2020.", "Es war am 5.3.2020."),
-        ("About 30,000 people.", "约3万人。"),
-        ("In 1999.", "في ١٩٩٩."),
-        ("It has 254 rooms.", "٢٥٤"),
-        ("The class of '98.", "Der Jahrgang 1998."),
-        ("Call 555-1234.", "Ruf 5551234 an."),
-        ("10 300 people", "10300 Menschen"),
-        ("Chapter 0077.", "Kapitel 77."),
-        ("25,000 people.", "2만 5천 명."),
-        ("1.2 million people.", "120만 명."),
-        ("350 million.", "3.5亿。"),
-        ("In 1970.", "ในปี พ.ศ. 2513"),
-        ("In April 2014 it began.", "በሚያዝያ 2006 ተጀመረ።"),
-        ("On April 1, 2000.", "平成12年4月1日。"),
-        ("On May 28.", "በግንቦት 30።"),
-        ("From May 28 to 29.", "۷ و ۲۶ خرداد."),
-        ("In 2021.", "民國110年。"),
-    ],
-)
-def test_other_ways_to_write_a_number_are_no_fault(
-    statistics: CorpusStatistics, source: str, target: str
-) -> None:
-    assert "numbers" not in broken(statistics, source, target)
-    assert "numbers" not in broken(statistics, target, source)
 
 
 @pytest.mark.parametrize(
