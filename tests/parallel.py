@@ -6,9 +6,8 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from mtkit.demo import __file__ as demo
-
 from mtkit.config.corpora import TextCorpus
+from mtkit.demo import __file__ as demo
 
 Lines = list[tuple[str, str]]
 """Sources and targets."""

@@ -48,9 +48,6 @@ def score(
         int,
         Option(min=0, metavar="N", help="Show the N sentences with the lowest chrF (default: 0)."),
     ] = 0,
-    by_length: Annotated[
-        bool, Option("--by-length", help="Score by length of the source; needs --source.")
-    ] = False,
     scores: Annotated[
         list[Path] | None,
         Option(
@@ -69,13 +66,12 @@ def score(
     """Score translations, with references or without.
 
     Prints BLEU, chrF and TER with sacreBLEU's signatures and 95 % confidence intervals. With
-    several systems, "people agree" estimates how often people would rank two systems with such a
-    difference as the metric does. With --source and no -r, a model predicts chrF and says what is
-    probably wrong. With only --scores, compares these scores.
+    --source and no -r, a model predicts chrF and says what is probably wrong. With only --scores,
+    compares these scores.
     Example: mtkit score -r test.fr a.txt b.txt --paired
     """
     if not reference:
-        refuse("needs references; give them with -r", language=language, by_length=by_length)
+        refuse("needs references; give them with -r", language=language)
         if source or hypotheses:
             refuse("needs references; give them with -r", paired=paired, scores=scores)
             _estimate(
@@ -87,10 +83,8 @@ def score(
             _score_line_scores(scores, paired=paired, as_json=json)
         return
     refuse("cannot be used with references", model=model, tag=tag, glossary=glossary)
-    if not source:
-        refuse("needs the source text; give it with --source", by_length=by_length)
-    elif not (worst or by_length):
-        refuse("needs --worst or --by-length", source=source)
+    if not worst:
+        refuse("needs --worst", source=source)
     from mtkit.scoring.score import score_files, score_lines
 
     systems = score_files(
@@ -100,7 +94,6 @@ def score(
         source=source,
         paired=paired,
         worst=worst,
-        by_length=by_length,
         line_scores=scores or [],
     )
     records = [system.record() for system in systems]

@@ -10,9 +10,8 @@ from pydantic import Field, NonNegativeInt
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.records import load_record
-from mtkit.report import table, wrap
+from mtkit.report import table
 from mtkit.scoring.metrics import Score, compute_scores, resampling_obstacle
-from mtkit.scoring.score import AGREEMENT_MEANING
 from mtkit.scoring.writing import Writing
 
 MAX_TRIALS = 5
@@ -108,7 +107,7 @@ def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> 
 
     `test`: the scores on the test set; None if there is none.
     """
-    rows = [["chrF2", "lines", "given", "adapted", "difference", "people agree"]]
+    rows = [["chrF2", "lines", "given", "adapted", "difference"]]
     scores_by_text = {
         "new text: test set": test,
         "new text: validation set": adaptation.new,
@@ -116,7 +115,6 @@ def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> 
     }
     for label, scores in scores_by_text.items():
         if scores is not None:
-            agreement = scores.adapted.agreement
             rows.append(
                 [
                     label,
@@ -124,11 +122,9 @@ def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> 
                     f"{scores.given.value:.2f}",
                     f"{scores.adapted.value:.2f}",
                     f"{scores.difference:+.2f}",
-                    "" if agreement is None else f"{agreement:.0%}",
                 ]
             )
     yield from table(rows)
-    yield from wrap(AGREEMENT_MEANING, "people agree: ")
 
 
 def describe_adaptation(adaptation: Adaptation) -> str:

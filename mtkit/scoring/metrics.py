@@ -36,8 +36,6 @@ MAX_SENTENCE_CHARACTERS, MAX_IDEOGRAPHS = 10_000, 300
 MAIN_METRICS = ("bleu", "chrf")
 """The metrics of validations, and of parts of a test set."""
 BLEU_KEYS = ("bleu", "bleu_lc_moses")
-AGREEMENT = {"bleu": (0.883, 0.966), "chrf": (0.930, 1.114)}
-"""Ceiling and slope of a logistic curve (Kocmi et al. 2024, "Navigating the Metrics Maze")."""
 MIN_RESAMPLED, MAX_RESAMPLED = 10, 10_000
 """Test set sizes for intervals and tests: fewer lines mean nothing, more take gigabytes."""
 
@@ -62,8 +60,6 @@ class Score:
     """p-value of the difference from the first system, if tested."""
     difference: float | None = None
     """Difference from the score of the first system."""
-    agreement: float | None = None
-    """Estimated share of system pairs with this difference that people rank in the same order."""
     digits: NotStored[int] = 2
     """Number of decimals that are shown."""
 
@@ -81,13 +77,7 @@ class Score:
 
     @model_serializer(mode="wrap")
     def _leave_out_unset(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        # A difference is stored with its agreement, also if that is None.
-        is_compared = self.difference is not None
-        return {
-            key: value
-            for key, value in dump(self).items()
-            if value is not None or (key == "agreement" and is_compared)
-        }
+        return {key: value for key, value in dump(self).items() if value is not None}
 
 
 class MetricScores(dict[str, Score]):
@@ -331,7 +321,7 @@ def compute_scores(
     for key in _suitable_metrics(keys, [*systems.values(), *references], references, writing):
         computed = METRICS[key].compute(systems, counted, writing, intervals=intervals, test=test)
         for name, score in computed.items():
-            scores[name][key] = _compare(score, key, scores[first].get(key))
+            scores[name][key] = _compare(score, scores[first].get(key))
     return scores
 
 
@@ -369,32 +359,17 @@ def score_rows(
     hypotheses: Sequence[str],
     references: ReferenceTexts,
     writing: Writing,
-    *,
-    intervals: bool = False,
 ) -> dict[str, Score]:
     """Score the lines `rows`, numbered from 0, as a separate corpus by MAIN_METRICS."""
     chosen_hypotheses = [hypotheses[row] for row in rows]
     chosen_references = [[lines[row] for row in rows] for lines in references]
-    scores = compute_scores(
-        {"": chosen_hypotheses}, chosen_references, writing, intervals=intervals, keys=MAIN_METRICS
-    )
+    scores = compute_scores({"": chosen_hypotheses}, chosen_references, writing, keys=MAIN_METRICS)
     return scores[""]
 
 
-def _compare(score: Score, key: str, first: Score | None) -> Score:
+def _compare(score: Score, first: Score | None) -> Score:
     """Return the score with its difference from the first system's score."""
-    if first is None:
-        return score
-    difference = score.value - first.value
-    is_estimated = key in AGREEMENT and score.counts_words
-    agreement = agreement_with_people(key, difference) if is_estimated else None
-    return replace(score, difference=difference, agreement=agreement)
-
-
-def agreement_with_people(key: str, difference: float) -> float:
-    """Estimate how often people prefer the system that the metric `key` prefers, 0.5 to 1."""
-    ceiling, slope = AGREEMENT[key]
-    return max(0.5, ceiling / (1 + math.exp(-slope * abs(difference))))
+    return score if first is None else replace(score, difference=score.value - first.value)
 
 
 def resampling_obstacle(lines: int) -> str | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from heapq import nsmallest
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from sacrebleu.metrics.bleu import BLEU
 
@@ -20,31 +18,16 @@ from mtkit.report import header, plural, printable, say, table, warn, wrap
 from mtkit.scoring import metrics
 from mtkit.scoring.line_files import read_texts
 from mtkit.scoring.line_scores import LINE_SCORES, read_line_scores, score_by_lines
-from mtkit.scoring.metrics import (
-    AGREEMENT,
-    MAIN_METRICS,
-    ReferenceTexts,
-    Score,
-    score_rows,
-    sentence_chrf,
-    without_blanks,
-)
+from mtkit.scoring.metrics import MAIN_METRICS, ReferenceTexts, Score, sentence_chrf, without_blanks
 from mtkit.scoring.writing import LANGUAGE_SCRIPTS, MIN_LONG_LINES, Writing
 
 COMPARISONS = (
     ("difference", "difference", "{value:+.{digits}f}"),
     ("p-value", "p_value", "{value:.4f}"),
-    ("people agree", "agreement", "{value:.0%}"),
 )
 """Rows below a score that compare it with the first system: label, field, format."""
-WITH_DIFFERENCE = {*AGREEMENT, LINE_SCORES}
+WITH_DIFFERENCE = {*MAIN_METRICS, LINE_SCORES}
 """Metrics whose difference from the first system is shown."""
-AGREEMENT_MEANING = (
-    "of pairs of systems with such a difference, the share that people rank as the metric does "
-    "(an estimate: Kocmi et al. 2024)"
-)
-BUCKET_LIMITS = (5, 10, 15, 20, 25, 30, 40, 60)
-"""Most source words (or twice as many characters) per bucket; a last bucket holds longer lines."""
 
 
 @dataclass(frozen=True)
@@ -78,57 +61,6 @@ def worst_sentences(
 
 
 @dataclass(frozen=True)
-class Bucket:
-    """Lines whose source has `shortest` to `longest` (None: any number of) words or characters."""
-
-    unit: Literal["words", "characters"]
-    shortest: int
-    longest: int | None
-    rows: Sequence[int]
-    scores: Mapping[str, Score] = field(default_factory=dict)
-    """Scores by metric; without BLEU if no reference has four words."""
-
-    @property
-    def label(self) -> str:
-        is_last = self.longest is None
-        return f"over {self.shortest - 1}" if is_last else f"{self.shortest}-{self.longest}"
-
-    def scored(
-        self, hypotheses: Sequence[str], references: ReferenceTexts, writing: Writing
-    ) -> Bucket:
-        """Return the bucket with the scores of its lines."""
-        intervals = metrics.resampling_obstacle(len(self.rows)) is None
-        scores = score_rows(self.rows, hypotheses, references, writing, intervals=intervals)
-        return replace(self, scores=scores)
-
-    def record(self) -> dict[str, Any]:
-        """Return the scores as JSON."""
-        scores = {key: dump_record(score) for key, score in self.scores.items()}
-        return {self.unit: [self.shortest, self.longest], "lines": len(self.rows), **scores}
-
-
-def bucket_by_length(sources: Sequence[str]) -> list[Bucket]:
-    """Group lines by the number of source words; leave out empty buckets.
-
-    Count characters instead if the script of the sources has no spaces between words.
-    """
-    has_words = Writing.of(None, sources).has_words
-    unit: Literal["words", "characters"] = "words" if has_words else "characters"
-    limits = [limit if has_words else 2 * limit for limit in BUCKET_LIMITS]
-    rows_by_bucket: dict[int, list[int]] = defaultdict(list)
-    for row, source in enumerate(sources):
-        words = source.split()
-        length = len(words) if has_words else len("".join(words))
-        rows_by_bucket[bisect_left(limits, length)].append(row)
-    buckets = []
-    for index, rows in sorted(rows_by_bucket.items()):
-        shortest = limits[index - 1] + 1 if index > 0 else 0
-        longest = limits[index] if index < len(limits) else None
-        buckets.append(Bucket(unit, shortest, longest, rows))
-    return buckets
-
-
-@dataclass(frozen=True)
 class SystemScores:
     """The scores of one system."""
 
@@ -138,7 +70,6 @@ class SystemScores:
     length_ratio: float | None = None
     """Number of tokens of the hypotheses divided by that of the references; None without texts."""
     worst: Sequence[ScoredSentence] = ()
-    by_length: Sequence[Bucket] = ()
 
     def record(self) -> dict[str, Any]:
         """Return the scores as JSON."""
@@ -151,8 +82,6 @@ class SystemScores:
         record |= {key: dump_record(score) for key, score in self.scores.items()}
         if self.worst:
             record["worst"] = [asdict(sentence) for sentence in self.worst]
-        if self.by_length:
-            record["by_length"] = [bucket.record() for bucket in self.by_length]
         return record
 
 
@@ -164,16 +93,14 @@ def score_files(
     source: Path | None = None,
     paired: bool = False,
     worst: int = 0,
-    by_length: bool = False,
     line_scores: Sequence[Path] = (),
 ) -> list[SystemScores]:
     """Score every file of hypotheses, or stdin, by every metric that applies.
 
     `language` of the text chooses BLEU's tokenizer, and adds metrics (default for files of a run:
     its target language). `paired`: test every system against the first. `worst`: how many sentences
-    with the lowest chrF to keep per system. `by_length`: score lines by the length of their source;
-    needs `source`. `line_scores`: files with the scores of the lines of each system by another
-    program.
+    with the lowest chrF to keep per system. `line_scores`: files with the scores of the lines of
+    each system by another program.
 
     Raises:
         UserError: a file cannot be scored.
@@ -187,13 +114,11 @@ def score_files(
     means = score_by_lines(read_line_scores(line_scores, lines=len(right[0])), test=paired)
     writing = Writing.of(language or _language_of_run(references[0]), right[0])
     systems = score_systems(texts, right, writing, paired)
-    buckets = bucket_by_length(sources) if by_length else []
     return [
         replace(
             system,
             scores={**system.scores, LINE_SCORES: means[row]} if means else system.scores,
             worst=worst_sentences(lines, right, sources, worst),
-            by_length=[bucket.scored(lines, right, writing) for bucket in buckets],
         )
         for row, (system, lines) in enumerate(zip(systems, texts.values(), strict=True))
     ]
@@ -274,8 +199,6 @@ def score_table(systems: Sequence[SystemScores]) -> Iterator[str]:
     if ratios:
         rows.append(["length ratio", *(f"{ratio:.3f}" for ratio in ratios)])
     yield from table(rows)
-    if any("people agree" in row[0] for row in rows):
-        yield from wrap(AGREEMENT_MEANING, "people agree: ")
     yield ""
     for score in first.scores.values():
         yield f"{score.name}  {score.signature}"
@@ -295,34 +218,14 @@ def _comparison_rows(key: str, scores: Sequence[Score]) -> Iterator[list[str]]:
 
 
 def score_lines(systems: Sequence[SystemScores]) -> Iterator[str]:
-    """Yield the tables of scores and of scores by length, then the worst sentences."""
+    """Yield the table of scores, then the worst sentences."""
     yield from score_table(systems)
-    if systems[0].by_length:
-        for key in MAIN_METRICS:
-            if key in systems[0].scores:
-                yield ""
-                yield from _length_table(systems, key)
     for system in systems:
         if system.worst:
             yield ""
             yield f"{system.name}: the lowest sentence-level chrF2"
         for sentence in system.worst:
             yield from _sentence_lines(sentence)
-
-
-def _length_table(systems: Sequence[SystemScores], key: str) -> Iterator[str]:
-    """Yield a table of the scores by one metric, with a row for each length of the source."""
-    first = systems[0]
-    unit = first.by_length[0].unit
-    title = f"{first.scores[key].name} by {unit} of the source"
-    rows = header([title, "lines"], [system.name for system in systems])
-    for index, bucket in enumerate(first.by_length):
-        cells = [bucket.label, f"{len(bucket.rows):,}"]
-        for system in systems:
-            score = system.by_length[index].scores.get(key)
-            cells.append("-" if score is None else str(score))  # BLEU needs lines of four words
-        rows.append(cells)
-    yield from table(rows)
 
 
 def _sentence_lines(sentence: ScoredSentence) -> Iterator[str]:

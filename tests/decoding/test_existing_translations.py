@@ -146,7 +146,6 @@ def test_what_cannot_be_estimated_is_refused(tmp_path: Path, files: tuple[Path, 
         [str(hypothesis)],
         given_source,
         [str(hypothesis), *given_source, "--paired"],
-        [str(hypothesis), *given_source, "--by-length"],
         [str(hypothesis), *given_source, "--language", "de"],
         [str(hypothesis), *given_source, "-r", str(source), "--worst", "1", "-m", str(model)],
     ):

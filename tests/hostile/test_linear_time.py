@@ -72,7 +72,7 @@ from mtkit.report import silently, table
 from mtkit.scoring.memory import translate_by_memory
 from mtkit.scoring.metrics import MAIN_METRICS, compute_scores
 from mtkit.scoring.overlap import find_overlap
-from mtkit.scoring.score import bucket_by_length, worst_sentences
+from mtkit.scoring.score import worst_sentences
 from mtkit.scoring.writing import Writing
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.hints import HINT_SYMBOLS
@@ -457,7 +457,6 @@ def score(language: str, text: str) -> None:
     # The other metrics take quadratic time, and are left out for lines of over 10,000 characters.
     compute_scores({"": [text]}, [[text]], Writing.of(language, [text]), keys=MAIN_METRICS)
     worst_sentences([text], [[text]], [text], 1)
-    bucket_by_length([text])
 
 
 def read_as_table(name: str, content: Callable[[str], str], text: str) -> None:

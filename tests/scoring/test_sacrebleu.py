@@ -26,7 +26,6 @@ from mtkit.scoring.metrics import (
     MetricScores,
     ReferenceTexts,
     Score,
-    agreement_with_people,
     compute_scores,
     resampling_obstacle,
     score,
@@ -186,21 +185,6 @@ def test_ter_of_text_without_spaces_counts_ideographs_as_sacrebleu(script: str) 
 def test_lines_too_short_for_bleu_are_not_scored_by_it(line: str) -> None:
     assert "bleu" not in score([line] * 3, [line] * 3)
     assert score([line] * 3, [line] * 3)["chrf"].value == 100
-
-
-@pytest.mark.parametrize(
-    ("key", "differences"),
-    [
-        ("bleu", (0.27, 0.52, 0.78, 1.06, 1.39, 1.79, 2.34, 3.35)),
-        ("chrf", (0.14, 0.33, 0.54, 0.76, 1.00, 1.28, 1.63, 2.12)),
-    ],
-)
-def test_people_agree_as_often_as_was_published(key: str, differences: tuple[float, ...]) -> None:
-    """Table of Kocmi et al. 2024: differences that 50 %, 55 %, … 85 % agree with."""
-    shares = [agreement_with_people(key, sign * it) for it in differences for sign in (1, -1)]
-    expected = [0.5 + 0.05 * place for place in range(8) for _ in "+-"]
-    assert shares == pytest.approx(expected, abs=0.006)
-    assert agreement_with_people(key, 0.0) == 0.5
 
 
 @given(st.floats(0, 100))
