@@ -308,13 +308,9 @@ def named_corpus(
 def declared_languages(corpus: Corpus) -> tuple[str | None, str | None]:
     """Return the languages that a translation memory names; of another corpus, none."""
     from mtkit.config.corpora import TableCorpus
-    from mtkit.config.language_codes import standard_language
+    from mtkit.config.language_codes import find_language
     from mtkit.corpus.tmx import is_tmx
 
     if not (isinstance(corpus, TableCorpus) and is_tmx(str(corpus.table))):
         return None, None
-    try:
-        source, target = standard_language(str(corpus.source_column)), str(corpus.target_column)
-        return source, standard_language(target)
-    except ValueError:  # a code that no standard knows
-        return None, None
+    return find_language(str(corpus.source_column)), find_language(str(corpus.target_column))

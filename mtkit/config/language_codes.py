@@ -29,19 +29,26 @@ SHORT_CODES = {"fil": "tl"}
 
 
 @cache
-def standard_language(name: str) -> str:
-    """Return the tag of BCP 47 for a language that is named by a code or in words.
+def find_language(name: str) -> str | None:
+    """Return the tag of BCP 47 for a language that is named by a code or in words, else None.
 
     Codes are those of ISO 639 (de, deu, ger), of BCP 47 (de-AT, also de_AT), and of FLORES and NLLB
     (deu_Latn). The tag has a two-letter code if there is one, and a script only if it is not the
     usual one of the language: zho_Hans and cmn become zh, but zho_Hant becomes zh-Hant.
+    """
+    name = name[:MAX_NAME_CHARACTERS].strip()
+    return _find_by_code(name) or _find_by_name(name)
+
+
+def standard_language(name: str) -> str:
+    """Return the tag of a language, as `find_language` does.
 
     Raises:
         ValueError: no language has this code or name; the message suggests one if possible.
     """
-    name = name[:MAX_NAME_CHARACTERS].strip()
-    tag = _find_by_code(name) or _find_by_name(name)
+    tag = find_language(name)
     if tag is None:
+        name = name[:MAX_NAME_CHARACTERS].strip()
         likely = _find_likely(name)
         hint = f"did you mean {likely}?" if likely else "use a code or a name, such as de or German"
         raise ValueError(f"{name!r} is not a language; {hint}")

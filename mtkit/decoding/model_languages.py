@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mtkit.artifacts.runs import SETTINGS, config_of
-from mtkit.config.language_codes import standard_language
+from mtkit.config.language_codes import find_language
 from mtkit.decoding.estimation.estimator import load_estimator
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel
@@ -32,12 +32,12 @@ def find_model_languages(model: OpenedModel) -> ModelLanguages:
         source, target = (side.declared or side.language for side in sides)
     source = source or model.config.decoding.sentences
     targets: dict[str, str | None] = {
-        tag_of_language(tag): tag for tag in sorted(model.tokenizer.tags)
+        find_language(tag) or tag: tag for tag in sorted(model.tokenizer.tags)
     }
     if not targets:
         target = _language_in_config(model) or target
-        targets = {} if target is None else {tag_of_language(target): None}
-    return ModelLanguages(_find_tag(source) if source else None, targets)
+        targets = {} if target is None else {find_language(target) or target: None}
+    return ModelLanguages(find_language(source) if source else None, targets)
 
 
 def _language_in_config(model: OpenedModel) -> str | None:
@@ -45,16 +45,4 @@ def _language_in_config(model: OpenedModel) -> str | None:
     if (model.run / SETTINGS).is_file():
         with suppress(UserError):  # the config of another version of mtkit
             return config_of(model.run).data.target_language
-    return None
-
-
-def tag_of_language(name: str) -> str:
-    """Return the tag of BCP 47 for a language; other names stay as they are."""
-    return _find_tag(name) or name
-
-
-def _find_tag(name: str) -> str | None:
-    """Return the tag of BCP 47 for a language; None if the name is that of none."""
-    with suppress(ValueError):
-        return standard_language(name)
     return None

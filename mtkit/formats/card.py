@@ -24,7 +24,7 @@ from mtkit.artifacts.ancestors import describe_ancestors
 from mtkit.artifacts.manifest import MANIFEST, VERSION, open_artifact
 from mtkit.artifacts.records import load_record
 from mtkit.artifacts.storage import open_without_links, write_text
-from mtkit.config.language_codes import describe_language
+from mtkit.config.language_codes import describe_language, find_language
 from mtkit.config.parse import write_yaml
 from mtkit.decoding.model_languages import find_model_languages
 from mtkit.errors import UserError
@@ -213,11 +213,8 @@ def _write_metadata(library: str, languages: list[str | None], rows: list[_Row])
 def _find_languages(opened: OpenedModel) -> tuple[str | None, list[str | None]]:
     """Return the language of the sources, and those of the targets; None if unknown."""
     known = find_model_languages(opened)
-    targets: list[str | None] = []
-    for target in known.targets:
-        with suppress(ValueError):  # a target tag need not be the code of a language
-            describe_language(target)
-            targets.append(target)
+    # A target tag need not be the code of a language.
+    targets: list[str | None] = [target for target in known.targets if find_language(target)]
     return known.source, targets or [None]
 
 

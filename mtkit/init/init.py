@@ -11,7 +11,7 @@ import shutil
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import CHECKPOINTS, check_other_run, checkpoint_steps, unused_run
 from mtkit.batching.encode import key_of_pair
 from mtkit.config.corpora import MAX_WEIGHT, Corpus, TextCorpus
-from mtkit.config.language_codes import language_name, standard_language
+from mtkit.config.language_codes import find_language, language_name
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.findings import Finding
 from mtkit.corpus.read import Pair, paths_of, read_pairs
@@ -245,9 +245,7 @@ def _declared_languages(options: InitOptions, corpus: Corpus) -> Languages:
     if corpus.target_tag is None:
         return options.languages
     source, _ = options.languages
-    with suppress(ValueError):
-        return source, standard_language(corpus.target_tag)
-    return source, None
+    return source, find_language(corpus.target_tag)
 
 
 def _check_existing(options: InitOptions, languages: Languages) -> Counter[str]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, Field, NonNegativeInt, model_serializer, model_validator
 
 from mtkit.artifacts.records import OMITTED_IF_EMPTY
-from mtkit.config.language_codes import standard_language
+from mtkit.config.language_codes import find_language
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.errors import UserError
@@ -123,17 +123,9 @@ def score_tags(
     for tag, rows in group_by_tag(pairs).items():
         if tag is not None:
             of_tag = [references[row] for row in rows]
-            writing = Writing.of(language or _language_of_tag(tag), of_tag)
+            writing = Writing.of(language or find_language(tag), of_tag)
             tags[tag] = PartScores(len(rows), score_rows(rows, hypotheses, [references], writing))
     return tags
-
-
-def _language_of_tag(tag: str) -> str | None:
-    """Return the language of which the tag is the code; None if it is the code of none."""
-    try:
-        return standard_language(tag)
-    except ValueError:
-        return None
 
 
 def score_parts(

@@ -24,7 +24,7 @@ from mtkit.scoring.metrics import Score
 from mtkit.scoring.quality import PartScores, QualityReport
 
 BLEU = Score("BLEU", 35.0, "nrefs:1|case:mixed|tok:13a|version:2.6.0", (30.0, 40.0), 0.25, 1.0)
-CHRF = Score("chrF2", 60.5, "nrefs:1|nc:6", difference=2.0, agreement=0.75)
+CHRF = Score("chrF2", 60.5, "nrefs:1|nc:6", difference=2.0)
 SIDE = SideStatistics(frozenset(["LATIN", "HAN"]), Counter(en=30, gcf=1), "de")
 RECORDS = [
     CorpusStatistics(SIDE, SideStatistics(frozenset(), Counter()), ratio=1.25, spread=0.12),

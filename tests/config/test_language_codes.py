@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from commands import call
 from mtkit.config.language_codes import (
     dotless_side,
+    find_language,
     is_language_code,
     is_language_name,
     language_code,
@@ -102,6 +103,7 @@ def test_other_text_is_rejected(wrong: str) -> None:
     with pytest.raises(ValueError, match="not a language; use a code") as error:
         standard_language(wrong)
     assert len(str(error.value)) < 200
+    assert find_language(wrong) is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +11,8 @@ from pathlib import Path
 from starlette.exceptions import HTTPException
 
 from mtkit.artifacts.runs import default_place
-from mtkit.config.language_codes import language_name
-from mtkit.decoding.model_languages import find_model_languages, tag_of_language
+from mtkit.config.language_codes import find_language, language_name
+from mtkit.decoding.model_languages import find_model_languages
 from mtkit.errors import UserError
 from mtkit.models.folder import open_model
 
@@ -73,9 +72,8 @@ class Directions:
         """The English names of all languages, by their codes."""
         names: dict[str, str] = {}
         for code in sorted({*self.sources, *self.targets}):
-            names[code] = code
-            with suppress(ValueError):  # a target tag may be no language
-                names[code] = language_name(code)
+            # A target tag may be no language.
+            names[code] = language_name(code) if find_language(code) else code
         return names
 
     @property
@@ -142,10 +140,10 @@ def _find_legs(place: str) -> list[Leg]:
     match = None if Path(place).exists() else _WITH_PAIR.fullmatch(place)
     source, target, path = (None, None, place) if match is None else match.groups()
     known = find_model_languages(open_model(path))
-    source = tag_of_language(source) if source else known.source
+    source = known.source if source is None else find_language(source) or source
     targets = known.targets
     if target is not None:
-        named = tag_of_language(target)
+        named = find_language(target) or target
         tags = targets if any(targets.values()) else {named: None}
         targets = {language: tag for language, tag in tags.items() if language == named}
     if source is None or not targets:
