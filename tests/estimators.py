@@ -21,10 +21,11 @@ from mtkit.tokenizer.codec import Tokenizer
 
 CALIBRATION = Calibration(
     intercept=1.5,
-    weights=Features(1.5, 0.5, 0.1),
+    weights=Features(1.5, 0.1),
     residual=0.15,
     offset=-0.01,
-    offset_error=0.01,
+    offset_error=0.03,
+    chrf=0.6,
     lines=500,
 )
 

@@ -73,7 +73,10 @@ class Translator:
         if len(self.models) > 1:
             return "the scores of an ensemble are not those of its models"
         if self.estimator.facts is not None:
-            return "the validation set of the model had too few lines to calibrate it"
+            return (
+                "the validation set of the model had too few lines to calibrate it, or an earlier "
+                "version of mtkit did that"
+            )
         flags = ", ".join(FLAGS_WITH_FACTS)
         return (
             "the model comes from another program or an earlier version of mtkit; nor are there "

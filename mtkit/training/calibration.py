@@ -44,9 +44,9 @@ MAX_FLAGGED = 0.05
 
 A model never sets a flag with a larger share.
 """
-LIKE_TRAINING = 0.995
+LIKE_TRAINING = 0.9
 """Share of the validation sources that counts as similar to the training data."""
-MIN_UNLIKE = 0.4
+MIN_UNLIKE = 0.2
 """A source with a smaller share of unseen subword pairs is never unlike the training data."""
 MIN_CALIBRATED, MAX_CALIBRATED = 100, 1_000
 """Fewest lines that confidence is fitted to, and most."""
@@ -59,6 +59,14 @@ A subword takes about the same time in both.
 """
 FOLDS = 5
 """Confidence is compared with lines that it was not fitted to, by cross-validation."""
+TYPICAL_FEATURES = np.array([[1.0, 1.0], [2.0, 1.0]])
+TYPICAL_CHRF = np.array([0.5, 0.3])
+"""Features and chrF / 100 of lines that are translated badly, as in several models.
+
+The curve is fitted to them, too: an easy validation set does not show what a bad line looks like.
+"""
+TYPICAL_SHARE = 0.005
+"""How much each of them counts, as a share of the lines of the validation set."""
 RIDGE = 0.01
 """Penalty of squared weights, which keeps them finite."""
 NEWTON_STEPS = 30
@@ -199,6 +207,7 @@ def _calibrate(inputs: RunInputs, translator: Translator, steps: int) -> Calibra
         residual=round(residual, DIGITS),
         offset=round(file_chrf - mean_confidence, DIGITS),
         offset_error=round(offset_error, DIGITS),
+        chrf=round(file_chrf, DIGITS),
         lines=len(rows),
     )
 
@@ -237,7 +246,7 @@ def _translate_part(
 def fit_confidence(features: _Numbers, chrf: _Numbers) -> tuple[Calibration, _Numbers]:
     """Fit the curve to all lines; also return the confidence of each line by cross-validation.
 
-    `features`: (N, 3), as in `Features`. `chrf`: (N,), from 0 to 1. The curve for the confidence of
+    `features`: (N, 2), as in `Features`. `chrf`: (N,), from 0 to 1. The curve for the confidence of
     a line, (N,), was fitted without the line.
     """
     predicted = np.zeros(len(chrf))
@@ -253,9 +262,13 @@ def fit_confidence(features: _Numbers, chrf: _Numbers) -> tuple[Calibration, _Nu
 
 def _fit(features: _Numbers, chrf: _Numbers) -> _Numbers:
     """Return intercept and weights of the curve; no weight is negative."""
+    counts = np.ones(len(chrf) + len(TYPICAL_CHRF))
+    counts[len(chrf) :] = TYPICAL_SHARE * len(chrf)
+    features = np.vstack([features, TYPICAL_FEATURES])
+    chrf = np.concatenate([chrf, TYPICAL_CHRF])
     is_used = np.ones(features.shape[1], bool)
     while True:
-        intercept, *used_weights = _solve(features[:, is_used], chrf)
+        intercept, *used_weights = _solve(features[:, is_used], chrf, counts)
         weights = np.zeros(features.shape[1])
         weights[is_used] = used_weights
         if (weights >= 0).all():
@@ -264,11 +277,11 @@ def _fit(features: _Numbers, chrf: _Numbers) -> _Numbers:
         is_used &= weights >= 0
 
 
-def _solve(features: _Numbers, chrf: _Numbers) -> _Numbers:
+def _solve(features: _Numbers, chrf: _Numbers, counts: _Numbers) -> _Numbers:
     """Fit a logistic regression by Newton's method; return intercept and weights, (1 + F,).
 
-    `features`: (N, F). `chrf`: (N,), from 0 to 1: the targets of the cross-entropy. The squares of
-    all coefficients are penalised by RIDGE.
+    `features`: (N, F). `chrf`: (N,), from 0 to 1: the targets of the cross-entropy. `counts`: how
+    often each line counts, (N,). The squares of all coefficients are penalised by RIDGE.
     """
     # Standardise the features, so that the penalty is the same for all of them.
     mean = features.mean(axis=0)
@@ -280,9 +293,9 @@ def _solve(features: _Numbers, chrf: _Numbers) -> _Numbers:
     ridge = RIDGE * np.eye(len(coefficients))
     for _ in range(NEWTON_STEPS):
         predicted = _sigmoid(inputs @ coefficients)
-        error = predicted - chrf
+        error = counts * (predicted - chrf)
         gradient = inputs.T @ error + ridge @ coefficients
-        variance = predicted * (1 - predicted)
+        variance = counts * predicted * (1 - predicted)
         hessian = (inputs.T * variance) @ inputs + ridge
         newton_step = np.linalg.solve(hessian, gradient)
         coefficients = coefficients - newton_step

@@ -18,18 +18,18 @@ from mtkit.artifacts.manifest import open_artifact
 from mtkit.artifacts.records import dump_record
 from mtkit.artifacts.replacement import create
 from mtkit.decoding.api import load
-from mtkit.decoding.estimation.confidence import Features, compute_features
+from mtkit.decoding.estimation.confidence import Calibration, Features, compute_features
 from mtkit.decoding.estimation.estimator import ESTIMATION, SOURCE_BIGRAMS, Estimate, load_estimator
 from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.estimation.verdict import FileVerdict
 from mtkit.errors import UserError
 
-features = st.tuples(st.floats(0, 1e6), st.floats(0, 1), st.floats(0, 20))
+features = st.tuples(st.floats(0, 1e6), st.floats(0, 20))
 
 
 @given(lower=features, higher=features)
 def test_confidence_is_a_share_that_never_rises_with_a_feature(
-    lower: tuple[float, float, float], higher: tuple[float, float, float]
+    lower: tuple[float, float], higher: tuple[float, float]
 ) -> None:
     better = Features(*map(min, lower, higher))
     worse = Features(*map(max, lower, higher))
@@ -44,10 +44,9 @@ def test_the_features_of_a_line_do_not_depend_on_its_division_into_parts() -> No
     line = TranslatedLine(
         source, text, letters=18, source_parts=parts, target_parts=parts, log_probability=-9.0
     )
-    found = compute_features(line, facts)
+    found = compute_features(line, facts.statistics)
     assert found is not None
     assert found.surprise == pytest.approx(9.0 / sum(map(len, parts)))
-    assert found.unseen_share == 0
 
 
 def test_a_line_in_an_unknown_script_has_no_confidence_left() -> None:
@@ -104,6 +103,7 @@ def test_why_there_is_no_confidence(tmp_path: Path) -> None:
         lambda record: record["facts"].update(unreliable_flags=7),
         lambda record: record["calibration"].update(intercept=float("inf")),
         lambda record: record["calibration"].update(weights={"other": 1}),
+        lambda record: record["calibration"].update(chrf=float("nan")),
         lambda record: record["calibration"].pop("intercept"),
     ],
 )
@@ -118,6 +118,24 @@ def test_a_damaged_estimator_is_an_error(tmp_path: Path, damage: object) -> None
         load_estimator(open_artifact(tmp_path / "model", "model"))
 
 
+def test_the_calibration_of_an_earlier_version_is_ignored(tmp_path: Path) -> None:
+    """Version 0.1.0 fitted confidence to three features."""
+    weights = {"surprise": 2.4, "unseen_share": 0.5, "length_deviation": 0.1}
+    earlier = {"intercept": 1.8, "weights": weights, "residual": 0.1, "offset": 0.0}
+    ESTIMATOR.save(tmp_path)
+    record = json.loads((tmp_path / ESTIMATION).read_text())
+    record["calibration"] = earlier | {"offset_error": 0.0, "lines": 500}
+    model = write_model_with(tmp_path / "model", ESTIMATOR)
+    with create(tmp_path / "earlier", "model", {}, {}) as folder:
+        for name in open_artifact(model, "model").files:
+            shutil.copy(model / name, folder / name)
+        (folder / ESTIMATION).write_text(json.dumps(record))
+    translator = load(tmp_path / "earlier", "cpu")
+    assert translator.estimator.facts is not None
+    assert translator.confidence_obstacle is not None
+    assert all(line.confidence is None for line in translator.results(LINES))
+
+
 def test_a_filter_of_another_size_is_an_error(tmp_path: Path) -> None:
     with create(tmp_path / "model", "model", {}, {}) as folder:
         ESTIMATOR.save(folder)
@@ -127,28 +145,72 @@ def test_a_filter_of_another_size_is_an_error(tmp_path: Path) -> None:
 
 
 # Plain numbers, because checked constructors use random numbers, which hypothesis refuses.
-confidences = st.lists(st.tuples(st.none() | st.floats(0, 1), st.integers(1, 2_000)), max_size=30)
+Drawn = list[tuple[float | None, int, bool]]
+confidences = st.lists(
+    st.tuples(st.none() | st.floats(0, 1), st.integers(1, 2_000), st.booleans()), max_size=30
+)
 
 
-def estimates_of(drawn: list[tuple[float | None, int]]) -> list[Estimate]:
-    return [Estimate(flags=("loop",), confidence=each, length=length) for each, length in drawn]
+def estimates_of(drawn: Drawn) -> list[Estimate]:
+    return [
+        Estimate(flags=("loop", "unlike")[: 1 + is_unlike], confidence=each, length=length)
+        for each, length, is_unlike in drawn
+    ]
 
 
 @given(first=confidences, second=confidences)
-def test_the_verdict_does_not_depend_on_how_lines_are_grouped(
-    first: list[tuple[float | None, int]], second: list[tuple[float | None, int]]
-) -> None:
+def test_the_verdict_does_not_depend_on_how_lines_are_grouped(first: Drawn, second: Drawn) -> None:
     together, apart = FileVerdict(CALIBRATION), FileVerdict(CALIBRATION)
     together.add(estimates_of([*first, *second]))
     apart.add(estimates_of(first))
     apart.add(estimates_of(second))
     assert together.record() == apart.record()
     if together.chrf is None:
-        assert together.lines == 0
+        assert together.lines == 0 or together.is_unlike
     else:
         value, low, high = together.chrf
         assert 0 <= low <= value <= high <= 100
     assert sum("loop" in sentence for sentence in together.describe()) == bool(first or second)
+
+
+def verdict_on(lines: int, unlike: int, confidence: float = 0.5) -> FileVerdict:
+    """Return the verdict on a file, some lines of which are unlike the training text."""
+    verdict = FileVerdict(CALIBRATION)
+    verdict.add(
+        Estimate(("unlike",) if row < unlike else (), confidence, length=50) for row in range(lines)
+    )
+    return verdict
+
+
+def test_a_file_unlike_the_training_text_gets_no_number_of_its_own() -> None:
+    verdict = verdict_on(995, unlike=987)
+    assert verdict.chrf is None
+    assert "predicted_chrf" not in verdict.record() and "interval" not in verdict.record()
+    text, _ = verdict.describe()
+    assert text.startswith(
+        "987 of 995 lines are unlike the training text: expect less than chrF 60"
+    )
+
+
+@pytest.mark.parametrize("lines", [20, 1_000])
+def test_a_file_with_as_many_unlike_lines_as_the_validation_set_is_predicted(lines: int) -> None:
+    verdict = verdict_on(lines, unlike=lines // 20)
+    assert verdict.chrf is not None
+    text, _ = verdict.describe()
+    assert "predicted chrF" in text
+
+
+@given(lines=st.integers(1, 3_000), confidence=st.floats(0, 1))
+def test_no_interval_is_narrower_than_what_files_of_one_kind_differ_by(
+    lines: int, confidence: float
+) -> None:
+    """Not even if the validation set is translated perfectly."""
+    perfect = Calibration(intercept=7.0, weights=Features(0.0, 0.0), chrf=0.999, lines=1_000)
+    verdict = FileVerdict(perfect)
+    verdict.add(Estimate(confidence=confidence, length=50) for _ in range(lines))
+    assert verdict.chrf is not None
+    value, low, high = verdict.chrf
+    assert low <= max(0, value - 3) and min(100, value + 3) <= high
 
 
 @pytest.mark.parametrize("lines", [200, 2_000])

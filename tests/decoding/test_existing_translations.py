@@ -57,7 +57,7 @@ def test_an_existing_translation_gets_what_the_search_gave() -> None:
     lines = [*LINES, "", "12", " ".join(LINES), "- A dog runs."]
     translations = list(translator.results(lines))
     texts = [translation.text for translation in translations]
-    again = estimate_lines(Reader(model, train(), settings), ESTIMATOR, lines, texts)
+    again = estimate_lines(Reader(model, train(), settings), translator, lines, texts)
     for translation, estimate in zip(translations, again, strict=True):
         assert estimate.confidence == pytest.approx(translation.confidence, abs=1e-3)
         assert estimate.flags == translation.flags
@@ -116,6 +116,47 @@ def test_a_file_of_translations_gets_a_verdict(
     assert first["confidence"] <= second["confidence"]
     assert call("score", str(hypothesis), *options) == 0
     assert "predicted chrF2" in capsys.readouterr().out
+
+
+def test_the_prediction_for_a_file_is_that_of_the_command_that_wrote_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Although the search may spell a text with other subwords than the tokenizer."""
+    model = str(write_model_with(tmp_path / "model", ESTIMATOR))
+    source, output, flags = (tmp_path / name for name in ("src", "out", "flags.jsonl"))
+    source.write_text("".join(f"{line}\n" for line in [*LINES, " ".join(LINES), "", "Zq: {x} é"]))
+    outputs = ("-o", str(output), "--flags", str(flags))
+    assert call("translate", str(source), "-m", model, *outputs) == 0
+    said = capsys.readouterr().err
+    written = [json.loads(line) for line in flags.read_text().splitlines()]
+    options = ["--source", str(source), "-m", model, "--worst", "9", "--json"]
+    assert call("score", str(output), *options) == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    for line in record["worst"]:
+        of_translate = written[line["line"] - 1]
+        assert line["flags"] == of_translate["flags"]
+        assert line["confidence"] == pytest.approx(of_translate["confidence"], abs=1e-4)
+    assert len(record["worst"]) == sum(line["confidence"] is not None for line in written)
+    if record["is_unlike"]:
+        assert f"{record['unlike']} of {record['lines']} lines are unlike" in said
+    else:
+        assert f"predicted chrF {record['predicted_chrf']:.1f}" in said
+
+
+def test_a_file_unlike_the_training_text_has_no_predicted_chrf(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = str(write_model_with(tmp_path / "model", ESTIMATOR))
+    source, output = tmp_path / "src", tmp_path / "out"
+    source.write_text("Quantum chromodynamics: jvpq xzkw!\n" * 3 + "A dog runs.\n" * 7)
+    assert call("translate", str(source), "-m", model, "-o", str(output)) == 0
+    said = capsys.readouterr().err
+    assert "3 of 10 lines are unlike the training text: expect less than chrF 60.0" in said
+    assert "predicted" not in said
+    assert call("score", str(output), "--source", str(source), "-m", model) == 0
+    told = capsys.readouterr().out
+    assert "unknown" in told
+    assert "3 of 10 lines are unlike the training text" in " ".join(told.split())
 
 
 def test_a_glossary_flags_the_translations_that_lack_its_terms(

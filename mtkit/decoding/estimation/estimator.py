@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.records import dump_record, load_record
@@ -56,7 +59,7 @@ class Estimator:
         """Return flags and confidence of a line; neither of a line without letters to translate."""
         if not line.letters:
             return NO_ESTIMATE
-        features = None if self.facts is None else compute_features(line, self.facts)
+        features = None if self.facts is None else compute_features(line, self.facts.statistics)
         confidence = None
         if self.calibration is not None:
             # Two kinds of line have no features, and cannot be trusted: the vocabulary lacks the
@@ -73,13 +76,21 @@ class Estimator:
         (folder / TARGET_BIGRAMS).write_bytes(self.facts.target_bigrams.bits)
 
 
+def _drop_earlier(calibration: Any) -> Any:
+    """Return None for the calibration of version 0.1.0, which had a third feature."""
+    match calibration:
+        case {"weights": {"unseen_share": _}}:
+            return None
+    return calibration
+
+
 @dataclass(frozen=True)
 class _Stored:
     """What ESTIMATION holds."""
 
     facts: TrainingFacts
     """Without the subword pairs, which have files of their own."""
-    calibration: Calibration | None
+    calibration: Annotated[Calibration | None, BeforeValidator(_drop_earlier)]
 
 
 WITHOUT_FACTS = Estimator()
@@ -95,7 +106,11 @@ def load_estimator(artifact: Artifact) -> Estimator:
     if ESTIMATION not in artifact.files:
         return WITHOUT_FACTS
     path = artifact.file(ESTIMATION)
-    stored = load_record(_Stored, read_json(path), path)
+    try:
+        record = read_json(path)
+    except OSError as error:  # somebody deletes the model just now
+        raise UserError(f"{path} is damaged ({error}); copy the model again") from None
+    stored = load_record(_Stored, record, path)
     facts = replace(
         stored.facts,
         source_bigrams=_load_bigrams(artifact.file(SOURCE_BIGRAMS)),

@@ -1,16 +1,19 @@
 """`mtkit score` without references: estimate existing translations with a model.
 
-Forced decoding gives the log probability that the search would have given, if it had found the
-translation. Confidence is fitted to translations of the model itself, so it is lower than the chrF
-of translations by people or other programs.
+The model translates the source again. A line that it writes itself gets the estimate that
+`mtkit translate` gave it. Of any other line, teacher forcing gives the log probability. That of a
+text need not be the same as that of the search: the search may have spelled the text with other
+subwords, and knows which sentence translates which. Confidence is fitted to translations of the
+model itself, so it is lower than the chrF of translations by people or other programs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import chain, islice, pairwise
+from itertools import chain, count, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +21,18 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from mtkit.decoding.engines.engine import Request
-from mtkit.decoding.estimation.estimator import Estimate, Estimator, load_estimator
+from mtkit.corpus.text import normalise
+from mtkit.decoding.api import Translator, load
+from mtkit.decoding.estimation.estimator import Estimate
 from mtkit.decoding.estimation.flags import FLAGS
 from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.estimation.verdict import LOW_CONFIDENCE, FileVerdict
 from mtkit.decoding.reading import Reader
 from mtkit.decoding.search.forced import log_probabilities
-from mtkit.decoding.text.glossary import load_glossary, read_glossary
 from mtkit.decoding.text.line import Copied, Line
 from mtkit.decoding.text.pipeline import Leaf, open_window
 from mtkit.decoding.text.sentences import SENTENCE_END
-from mtkit.decoding.text.terms import direct_glossary, find_missing
+from mtkit.decoding.text.terms import find_missing
 from mtkit.decoding.text.untranslatable import lost_spans
 from mtkit.errors import UserError
 from mtkit.models.folder import Place
@@ -68,7 +71,7 @@ class EstimatedFile:
 
     name: str
     verdict: FileVerdict
-    worst: Sequence[EstimatedLine]
+    worst: list[EstimatedLine]
 
     def record(self) -> dict[str, Any]:
         """Return the verdict as JSON."""
@@ -104,35 +107,39 @@ def estimate_files(
                 f"{name} has {plural(len(texts), 'line')}, but {source} has {len(sources):,}; line "
                 "n must belong to line n"
             )
-    reader = Reader.load(model, "auto", tag)
-    assert reader.opened is not None
-    estimator = load_estimator(reader.opened.artifact)
-    if estimator.calibration is None:
-        raise UserError(
-            f"{reader.opened.name} cannot score without references, because it has no calibration; "
-            "give references with -r, or train with this version of mtkit and at least 100 "
-            "validation lines"
-        )
-    terms = load_glossary(reader.opened.artifact) if glossary is None else read_glossary(glossary)
-    request = direct_glossary(Request(reader.settings, glossary=terms), reader.tokenizer, estimator)
-    files: list[EstimatedFile] = []
-    for name, texts in texts_by_file.items():
-        verdict = FileVerdict(estimator.calibration)
-        worst_lines: list[EstimatedLine] = []
-        with progress("scoring", len(texts), "lines") as shown:
-            for start in range(0, len(texts), WINDOW):
+    with closing(load(model, tag=tag, glossary=glossary)) as translator:
+        if translator.estimator.calibration is None:
+            raise UserError(
+                f"{translator.models[0].name} cannot score without references, because it has no "
+                "calibration; give references with -r, or train with this version of mtkit and at "
+                "least 100 validation lines"
+            )
+        files = [
+            EstimatedFile(name, FileVerdict(translator.estimator.calibration), [])
+            for name in texts_by_file
+        ]
+        reader = Reader.of(translator.models[0], "auto")
+        with progress("scoring", len(sources), "lines") as shown:
+            for start in range(0, len(sources), WINDOW):
                 window = slice(start, start + WINDOW)
-                estimates = estimate_lines(
-                    reader, estimator, sources[window], texts[window], request
-                )
-                verdict.add(estimates)
-                for row, estimate in enumerate(estimates, start):
-                    if estimate.confidence is not None:
-                        line = EstimatedLine(row + 1, sources[row], texts[row], estimate)
-                        worst_lines.append(line)
-                worst_lines = nsmallest(worst, worst_lines, key=_confidence)
-                shown.advance(len(estimates))
-        files.append(EstimatedFile(name, verdict, worst_lines))
+                own = translator.submit(sources[window]).result()
+                for file in files:
+                    texts = texts_by_file[file.name][window]
+                    forced = estimate_lines(reader, translator, sources[window], texts)
+                    estimates = [
+                        translation.estimate if normalise(translation.text) == text else estimate
+                        for translation, text, estimate in zip(own, texts, forced, strict=True)
+                    ]
+                    file.verdict.add(estimates)
+                    lines = [
+                        EstimatedLine(row, source, text, estimate)
+                        for row, source, text, estimate in zip(
+                            count(start + 1), sources[window], texts, estimates, strict=False
+                        )
+                        if estimate.confidence is not None
+                    ]
+                    file.worst[:] = nsmallest(worst, [*file.worst, *lines], key=_confidence)
+                shown.advance(len(own))
     return files
 
 
@@ -142,16 +149,11 @@ def _confidence(line: EstimatedLine) -> float:
 
 
 def estimate_lines(
-    reader: Reader,
-    estimator: Estimator,
-    sources: Sequence[str],
-    texts: Sequence[str],
-    request: Request | None = None,
+    reader: Reader, translator: Translator, sources: Sequence[str], texts: Sequence[str]
 ) -> list[Estimate]:
-    """Return the estimates of existing translations (default request: that of the model)."""
+    """Return the estimates of existing translations by teacher forcing; both have one model."""
     tokenizer = reader.tokenizer
-    request = request or Request(reader.settings)
-    window = open_window([Line(source) for source in sources], tokenizer, request)
+    window = open_window([Line(source) for source in sources], tokenizer, translator.request)
     parts_by_line = [
         _pair_parts(line.source_parts, _without_copied(text, line.leaves), reader)
         for line, text in zip(window.lines, texts, strict=True)
@@ -172,7 +174,7 @@ def estimate_lines(
             target_parts=[target for _, target in parts],
             log_probability=sum(scores_of_line),
         )
-        estimates.append(estimator.estimate(translated))
+        estimates.append(translator.estimator.estimate(translated))
     return estimates
 
 
@@ -265,7 +267,7 @@ def _pad(sides: Sequence[list[int]]) -> Tensor:
 def _show_chrf(verdict: FileVerdict) -> str:
     """Return the predicted chrF of a file with its interval; a dash if there is none."""
     if verdict.chrf is None:
-        return "-"
+        return "unknown" if verdict.is_unlike else "-"
     value, low, high = verdict.chrf
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
@@ -283,6 +285,9 @@ def estimate_table(files: Sequence[EstimatedFile]) -> Iterator[str]:
             rows.append([f"flag {flag.name}", *(f"{count:,}" for count in counts)])
     yield from table(rows)
     for file in files:
+        if file.verdict.is_unlike:
+            yield ""
+            yield from wrap(f"{file.name}: {next(file.verdict.describe())}")
         if file.worst:
             yield ""
             yield f"{file.name}: the least confidence"

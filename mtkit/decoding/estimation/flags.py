@@ -161,6 +161,8 @@ def _is_unlike_training(line: TranslatedLine, facts: TrainingFacts) -> bool:
     return facts.source_bigrams.unseen_share(line.source_parts) > facts.max_unseen_share
 
 
+UNLIKE = "unlike"
+"""Name of the flag of a line that is unlike the training text: the one meaning of the word."""
 FLAGS = (
     Flag("unfinished", "reached max_length before its end", _is_unfinished),
     Flag("loop", "repeats words over and over", _has_loop),
@@ -171,7 +173,7 @@ FLAGS = (
     Flag("placeholder", "lacks a placeholder, tag or URL", _lost_placeholder),
     Flag("term", "lacks a term of the glossary", _lacks_term),
     Flag("language", "is not in the target language", compare=_is_in_other_language),
-    Flag("unlike", "its source is unlike the training text", compare=_is_unlike_training),
+    Flag(UNLIKE, "its source is unlike the training text", compare=_is_unlike_training),
 )
 """All flags, in the order in which a line has them."""
 FLAGS_WITH_FACTS = tuple(flag.name for flag in FLAGS if flag.compare is not None)
