@@ -20,11 +20,12 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.decoding.api import load
+from mtkit.decoding.estimation.flags import UNLIKE
 from mtkit.decoding.limits import limit_lengths, max_test_seconds
-from mtkit.decoding.text.line import Line
+from mtkit.decoding.text.line import Line, Translation
 from mtkit.progress import progress
 from mtkit.report import silently
-from mtkit.scoring.adaptation import BeforeAndAfter, find_adaptation
+from mtkit.scoring.adaptation import find_adaptation
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE
 from mtkit.scoring.memory import group_by_tag
 from mtkit.scoring.quality import QualityReport, score_test_set
@@ -56,9 +57,10 @@ def _translate_and_score(
 ) -> None:
     """Fill RUN/test: the lines of the test set, their translations, and the report on them."""
     pairs = list(read_pairs(corpora))
-    hypotheses = _translate(pairs, config, model)
-    scored = [pairs[row] for row in sorted(hypotheses)]
-    texts = [hypotheses[row] for row in sorted(hypotheses)]
+    translations = _translate(pairs, config, model)
+    scored = [pairs[row] for row in sorted(translations)]
+    chosen = [translations[row] for row in sorted(translations)]
+    texts = [translation.text for translation in chosen]
     _write_lines(draft.folder / SOURCE_FILE, [pair.source for pair in scored])
     _write_lines(draft.folder / REFERENCE_FILE, [pair.target for pair in scored])
     _write_lines(draft.folder / HYPOTHESES_FILE, texts)
@@ -68,15 +70,14 @@ def _translate_and_score(
             references = [pairs[row].target for row in rows]
             _write_lines(draft.folder / name_of_tag_file(tag, ALL_SOURCES), sources)
             _write_lines(draft.folder / name_of_tag_file(tag, ALL_REFERENCES), references)
-    report = score_test_set(config, scored, texts)
-    draft.report.update(dump_record(report))
     adaptation = find_adaptation(model)
+    given = None
     if adaptation is not None and not adaptation.is_refused:
         given = _translate_with_given_model(scored, config)
         _write_lines(draft.folder / GIVEN_FILE, given)
-        references = [pair.target for pair in scored]
-        change = BeforeAndAfter.of(given, texts, references, config.data.target_language)
-        draft.report["adaptation"] = dump_record(change)
+    is_unlike = [UNLIKE in translation.flags for translation in chosen]
+    report = score_test_set(config, scored, texts, is_unlike, given)
+    draft.report.update(dump_record(report))
     draft.report.update(
         {
             "lines": len(scored),
@@ -87,7 +88,7 @@ def _translate_and_score(
     )
 
 
-def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[int, str]:
+def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[int, Translation]:
     """Translate the test set, or as many lines as there is time for; return them by row.
 
     The set is divided into TEST_PORTIONS portions, and each is spread over the set. The first round
@@ -101,7 +102,7 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
     # The references only limit the length of translations.
     groups = limit_lengths(sources, references, translator.tokenizer, translator.request)
     max_seconds = max_test_seconds(float(model.report["training_seconds"]))
-    hypotheses: dict[int, str] = {}
+    done: dict[int, Translation] = {}
     with closing(translator), progress("translating the test set", len(pairs), "lines") as bar:
         translator.submit(lines[:1]).result()  # the first call prepares the engine
         started = time.monotonic()
@@ -115,7 +116,7 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
                 chosen_lines = [lines[row] for row in rows]
                 translations = chain.from_iterable(translator.stream(chosen_lines, group.request))
                 for row, translation in zip(rows, translations, strict=True):
-                    hypotheses[row] = translation.text
+                    done[row] = translation
                     bar.advance()
             done_portions += next_portions
             seconds = time.monotonic() - started
@@ -124,7 +125,7 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
             next_portions = min(
                 2 * next_portions, TEST_PORTIONS - done_portions, affordable_portions
             )
-    return hypotheses
+    return done
 
 
 def _translate_with_given_model(pairs: Sequence[Pair], config: Config) -> list[str]:

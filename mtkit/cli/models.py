@@ -83,8 +83,6 @@ def score(
             _score_line_scores(scores, paired=paired, as_json=json)
         return
     refuse("cannot be used with references", model=model, tag=tag, glossary=glossary)
-    if not worst:
-        refuse("needs --worst", source=source)
     from mtkit.scoring.score import score_files, score_lines
 
     systems = score_files(

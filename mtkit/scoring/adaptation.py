@@ -28,7 +28,10 @@ at most 5% of the runs (Bonferroni correction).
 
 @dataclass(frozen=True)
 class BeforeAndAfter:
-    """chrF of the given and of the adapted model on the same lines."""
+    """chrF of two systems on the same lines: of the given and of the adapted model.
+
+    Copied sources are a given system, too, beside which any model is compared.
+    """
 
     lines: NonNegativeInt
     given: Score
@@ -43,7 +46,7 @@ class BeforeAndAfter:
         references: Sequence[str],
         language: str | None,
     ) -> BeforeAndAfter:
-        """Score the translations of both models, and test the difference.
+        """Score the translations of both systems, and test the difference.
 
         With too few or too many lines for a test, the p-value is None. `language`: language of the
         target, if known.

@@ -67,16 +67,6 @@ class SpreadSample:
 
 
 @dataclass(frozen=True)
-class MemoryTranslations:
-    """What a translation memory makes of some sources."""
-
-    targets: list[str]
-    """For each source, the target of the most similar training source."""
-    similarity: list[float]
-    """How similar that training source is, from 0 to 1."""
-
-
-@dataclass(frozen=True)
 class _Terms:
     """The words, or characters, of sentences: distinct in each sentence, and numbered."""
 
@@ -100,23 +90,21 @@ def group_by_tag(pairs: Sequence[Pair]) -> dict[str | None, list[int]]:
     return dict(sorted(rows.items(), key=lambda item: item[0] or ""))
 
 
-def translate_each_by_memory(pairs: Sequence[Pair], training: Sequence[Pair]) -> MemoryTranslations:
+def translate_each_by_memory(pairs: Sequence[Pair], training: Sequence[Pair]) -> list[str]:
     """Translate the sources by the memory, each by the training pairs with the same target tag."""
     targets = [""] * len(pairs)
-    similarity = [0.0] * len(pairs)
     for tag, rows in group_by_tag(pairs).items():
         of_tag = [pair for pair in training if pair.target_tag == tag]
         if not of_tag:  # the training text has changed
             continue
         memory = translate_by_memory([pairs[row].source for row in rows], of_tag)
-        for row, target, alike in zip(rows, memory.targets, memory.similarity, strict=True):
+        for row, target in zip(rows, memory, strict=True):
             targets[row] = target
-            similarity[row] = alike
-    return MemoryTranslations(targets, similarity)
+    return targets
 
 
-def translate_by_memory(sources: Sequence[str], training: Sequence[Pair]) -> MemoryTranslations:
-    """Find the training source that is most similar to each source, and copy its target.
+def translate_by_memory(sources: Sequence[str], training: Sequence[Pair]) -> list[str]:
+    """Return the target of the training source that is most similar to each source.
 
     The similarity is the Dice coefficient of the sets of terms, which are words or characters. Each
     term has a weight: the negative logarithm of its relative frequency in the training sources.
@@ -129,19 +117,15 @@ def translate_by_memory(sources: Sequence[str], training: Sequence[Pair]) -> Mem
     weights = _weigh_terms(trained, len(numbers))
 
     best_rows: list[int] = []
-    similarity: list[float] = []
     starts = range(0, len(sources), BLOCK_SENTENCES)
     with progress("searching the training data", len(starts) * len(training), "pairs") as bar:
         for start in starts:
             end = min(start + BLOCK_SENTENCES, len(sources))
             table = _weight_table(searched.block(start, end), weights[:searched_terms])
-            rows, largest = _find_most_similar(trained, weights, table, bar)
-            best_rows += rows.tolist()
-            similarity += largest.tolist()
-    targets = [""] * len(sources)
-    if training:
-        targets = [training[row].target for row in best_rows]
-    return MemoryTranslations(targets, similarity)
+            best_rows += _find_most_similar(trained, weights, table, bar).tolist()
+    if not training:
+        return [""] * len(sources)
+    return [training[row].target for row in best_rows]
 
 
 def _number_terms(texts: Iterable[str], numbers: dict[str, int], *, has_words: bool) -> _Terms:
@@ -176,10 +160,8 @@ def _weight_table(block: tuple[Tensor, Tensor], weights: Tensor) -> Tensor:
     return table
 
 
-def _find_most_similar(
-    trained: _Terms, weights: Tensor, table: Tensor, bar: Progress
-) -> tuple[Tensor, Tensor]:
-    """Return the row and the similarity of the source that is most like each sentence, (B,) each.
+def _find_most_similar(trained: _Terms, weights: Tensor, table: Tensor, bar: Progress) -> Tensor:
+    """Return the row of the source that is most like each sentence, (B,).
 
     The row is 0 if no source has a term of the sentence.
     """
@@ -195,7 +177,7 @@ def _find_most_similar(
         rows = torch.where(is_better, start + places, rows)
         largest = torch.maximum(largest, largest_of_block)
         bar.advance(end - start)
-    return rows, largest
+    return rows
 
 
 def _similarity(block: tuple[Tensor, Tensor], weights: Tensor, table: Tensor) -> Tensor:

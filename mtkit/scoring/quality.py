@@ -1,4 +1,4 @@
-"""The report on a translated test set: its scores, its overlap with training, and a baseline.
+"""The report on a translated test set: its scores, its overlap with training, and two baselines.
 
 The report is in the manifest of RUN/test. `verdict` says in words what it means.
 """
@@ -6,7 +6,7 @@ The report is in the manifest of RUN/test. `verdict` says in words what it means
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field, NonNegativeInt, model_serializer, model_validator
@@ -17,19 +17,12 @@ from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.errors import UserError
 from mtkit.report import warn
-from mtkit.scoring.memory import (
-    MemoryTranslations,
-    SpreadSample,
-    group_by_tag,
-    translate_each_by_memory,
-)
+from mtkit.scoring.adaptation import BeforeAndAfter
+from mtkit.scoring.memory import SpreadSample, group_by_tag, translate_each_by_memory
 from mtkit.scoring.metrics import METRICS, MIN_RESAMPLED, Score, score_rows
-from mtkit.scoring.overlap import find_overlap
+from mtkit.scoring.overlap import Overlap, find_overlap
 from mtkit.scoring.score import score_systems
 from mtkit.scoring.writing import Writing
-
-MIN_SIMILARITY = 0.5
-"""Lines are unlike the training data if their nearest training source is less similar than this."""
 
 
 class _ScoresByMetric:
@@ -74,40 +67,70 @@ class QualityReport(_ScoresByMetric):
     """Number of training pairs that the translation memory knows; None: all."""
     tags: Annotated[Mapping[str, PartScores], OMITTED_IF_EMPTY] = field(default_factory=dict)
     """The scores of the lines with each target tag; empty if the lines have none."""
+    copying: Annotated[BeforeAndAfter | None, OMITTED_IF_EMPTY] = None
+    """chrF of the copied sources and of the translations, on the lines that the verdict judges.
+
+    None in reports of earlier versions.
+    """
+    adaptation: Annotated[BeforeAndAfter | None, OMITTED_IF_EMPTY] = None
+    """chrF of the given and of the adapted model; None if the model was not adapted."""
 
 
 def score_test_set(
-    config: Config, pairs: Sequence[Pair], hypotheses: Sequence[str]
+    config: Config,
+    pairs: Sequence[Pair],
+    hypotheses: Sequence[str],
+    is_unlike: Sequence[bool],
+    given: Sequence[str] | None,
 ) -> QualityReport:
     """Score the hypotheses of a run's test set, and compare the test set with the training data.
 
     The training text is read once. Of a large one, the translation memory knows a sample. If the
-    training text is gone, only score, and warn.
+    training text is gone, only score, and warn. `is_unlike`: whether each line has the flag
+    `unlike`. `given`: the translations of the given model, if the model was adapted.
     """
     sources = [pair.source for pair in pairs]
     references = [pair.target for pair in pairs]
-    writing = Writing.of(config.data.target_language, references)
+    language = config.data.target_language
+    writing = Writing.of(language, references)
     (system,) = score_systems({"": hypotheses}, [references], writing)
-    tags = score_tags(pairs, hypotheses, config.data.target_language)
     sample = SpreadSample.for_sentences(len(sources))
+    overlap: Overlap | None = None
     try:
         overlap = find_overlap(pairs, sample.draw_from(read_pairs(config.data.train)))
     except UserError as error:  # `mtkit finish` does not need the training text
         warn(f"{error}; the test set is not compared with the training data")
-        return QualityReport(system.scores, tags=tags)
+    every_row = range(len(pairs))
+    rows = every_row if overlap is None else _judged_rows(overlap.pairs)
+    copying = BeforeAndAfter.of(
+        [sources[row] for row in rows],
+        [hypotheses[row] for row in rows],
+        [references[row] for row in rows],
+        language,
+    )
+    adaptation = None
+    if given is not None:
+        adaptation = BeforeAndAfter.of(given, hypotheses, references, language)
+    tags = score_tags(pairs, hypotheses, language)
+    report = QualityReport(system.scores, tags=tags, copying=copying, adaptation=adaptation)
+    if overlap is None:
+        return report
     parts = score_parts(
         hypotheses,
         references,
         memory=translate_each_by_memory(pairs, sample.pairs),
         overlaps=overlap.pairs,
+        is_unlike=is_unlike,
         writing=writing,
     )
-    sampled_pairs = None
-    if not sample.is_complete:
-        sampled_pairs = len(sample.pairs)
-        # A sample does not tell that a line is unlike all training sources.
-        parts.pop("far", None)
-    return QualityReport(system.scores, str(overlap), parts, sampled_pairs, tags)
+    sampled_pairs = None if sample.is_complete else len(sample.pairs)
+    return replace(report, overlap=str(overlap), parts=parts, sampled_pairs=sampled_pairs)
+
+
+def _judged_rows(overlaps: Sequence[bool]) -> Sequence[int]:
+    """Return the lines that training has not seen; all lines if these are too few."""
+    unseen = [row for row, is_seen in enumerate(overlaps) if not is_seen]
+    return unseen if len(unseen) >= MIN_RESAMPLED else range(len(overlaps))
 
 
 def score_tags(
@@ -132,30 +155,31 @@ def score_parts(
     hypotheses: Sequence[str],
     references: Sequence[str],
     *,
-    memory: MemoryTranslations,
+    memory: Sequence[str],
     overlaps: Sequence[bool],
+    is_unlike: Sequence[bool],
     writing: Writing,
 ) -> dict[str, PartScores]:
     """Return BLEU and chrF of each part that has enough lines; `all` always has.
 
-    A line is "seen" if it overlaps with the training data, else "unseen"; it is "far" if the memory
-    knows no similar source. "memory" scores the translation memory on the unseen lines, or on all
-    lines if few are unseen or none is seen.
+    A line is "seen" if it overlaps with the training data, else "unseen"; it is "unlike" if it has
+    this flag. "memory" scores the translations of the memory on the unseen lines, or on all lines
+    if few are unseen or none is seen.
     """
     every_row = range(len(references))
     seen = [row for row in every_row if overlaps[row]]
     unseen = [row for row in every_row if not overlaps[row]] if seen else []
     rows_by_part: dict[str, Sequence[int]] = {
         "all": every_row,
-        "memory": unseen if len(unseen) >= MIN_RESAMPLED else every_row,
-        "far": [row for row in every_row if memory.similarity[row] < MIN_SIMILARITY],
+        "memory": _judged_rows(overlaps),
+        "unlike": [row for row in every_row if is_unlike[row]],
         "seen": seen,
         "unseen": unseen,
     }
     parts = {}
     for name, rows in rows_by_part.items():
-        if len(rows) >= MIN_RESAMPLED or rows is every_row:
-            translations = memory.targets if name == "memory" else hypotheses
+        if len(rows) >= MIN_RESAMPLED or name in ("all", "memory"):
+            translations = memory if name == "memory" else hypotheses
             scores = score_rows(rows, translations, [references], writing)
             parts[name] = PartScores(len(rows), scores)
     return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from heapq import nsmallest
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +18,14 @@ from mtkit.report import header, plural, printable, say, table, warn, wrap
 from mtkit.scoring import metrics
 from mtkit.scoring.line_files import read_texts
 from mtkit.scoring.line_scores import LINE_SCORES, read_line_scores, score_by_lines
-from mtkit.scoring.metrics import MAIN_METRICS, ReferenceTexts, Score, sentence_chrf, without_blanks
+from mtkit.scoring.metrics import (
+    MAIN_METRICS,
+    ReferenceTexts,
+    Score,
+    score_rows,
+    sentence_chrf,
+    without_blanks,
+)
 from mtkit.scoring.writing import LANGUAGE_SCRIPTS, MIN_LONG_LINES, Writing
 
 COMPARISONS = (
@@ -70,6 +77,8 @@ class SystemScores:
     length_ratio: float | None = None
     """Number of tokens of the hypotheses divided by that of the references; None without texts."""
     worst: Sequence[ScoredSentence] = ()
+    copied_source: Mapping[str, Score] = field(default_factory=dict)
+    """MAIN_METRICS of the untranslated source, by metric; empty if the source is unknown."""
 
     def record(self) -> dict[str, Any]:
         """Return the scores as JSON."""
@@ -82,6 +91,9 @@ class SystemScores:
         record |= {key: dump_record(score) for key, score in self.scores.items()}
         if self.worst:
             record["worst"] = [asdict(sentence) for sentence in self.worst]
+        if self.copied_source:
+            copied = {key: dump_record(score) for key, score in self.copied_source.items()}
+            record["copied_source"] = copied
         return record
 
 
@@ -100,7 +112,7 @@ def score_files(
     `language` of the text chooses BLEU's tokenizer, and adds metrics (default for files of a run:
     its target language). `paired`: test every system against the first. `worst`: how many sentences
     with the lowest chrF to keep per system. `line_scores`: files with the scores of the lines of
-    each system by another program.
+    each system by another program. With `source`, the untranslated source is scored, too.
 
     Raises:
         UserError: a file cannot be scored.
@@ -114,11 +126,13 @@ def score_files(
     means = score_by_lines(read_line_scores(line_scores, lines=len(right[0])), test=paired)
     writing = Writing.of(language or _language_of_run(references[0]), right[0])
     systems = score_systems(texts, right, writing, paired)
+    copied_source = score_rows(range(len(sources)), sources, right, writing) if sources else {}
     return [
         replace(
             system,
             scores={**system.scores, LINE_SCORES: means[row]} if means else system.scores,
             worst=worst_sentences(lines, right, sources, worst),
+            copied_source=copied_source,
         )
         for row, (system, lines) in enumerate(zip(systems, texts.values(), strict=True))
     ]
@@ -218,8 +232,12 @@ def _comparison_rows(key: str, scores: Sequence[Score]) -> Iterator[list[str]]:
 
 
 def score_lines(systems: Sequence[SystemScores]) -> Iterator[str]:
-    """Yield the table of scores, then the worst sentences."""
+    """Yield the scores, those of the copied source, then the worst sentences."""
     yield from score_table(systems)
+    copied = [f"{score.name} {score}" for score in systems[0].copied_source.values()]
+    if copied:
+        yield ""
+        yield f"copying the source gives {', '.join(copied)}"
     for system in systems:
         if system.worst:
             yield ""

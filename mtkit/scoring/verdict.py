@@ -1,21 +1,24 @@
-"""What the scores of a test set mean, in words: a table, and a verdict beside a baseline."""
+"""What the scores of a test set mean, in words: a table, and a verdict beside two baselines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from mtkit.report import table
+from mtkit.scoring.adaptation import BeforeAndAfter
 from mtkit.scoring.metrics import MAIN_METRICS, Score
 from mtkit.scoring.quality import PartScores, QualityReport
 
 PART_NAMES = {
-    "far": "lines unlike any training source",
+    "unlike": "lines unlike the training text",
     "seen": "lines that training has seen",
     "all": "all lines",
     "unseen": "lines that training has not seen",
     "memory": "  by a translation memory",
 }
 """The parts of a test set, in the order of the table; `score_parts` says what they are."""
+MAX_COPYING_P_VALUE = 0.05
+"""Largest p-value of a gain over the copied source that chance alone hardly explains."""
 QUALITY_LEVELS = {
     10: "hardly usable",
     20: "the gist at best",
@@ -80,7 +83,10 @@ def describe_quality(report: QualityReport) -> Iterator[str]:
 
 
 def describe_verdict(report: QualityReport) -> str:
-    """Say what the score means on lines that training has not seen; if few are left, on all."""
+    """Say what the score means on lines that training has not seen; if few are left, on all.
+
+    What makes the score worthless comes first.
+    """
     score = _judged_score(report)
     unseen = report.parts.get("unseen")
     all_are_seen = unseen is None and "seen" in report.parts
@@ -91,22 +97,61 @@ def describe_verdict(report: QualityReport) -> str:
         text += ", which says nothing about other text: training has seen nearly every line"
     has_levels = _judged_key(report) == "bleu" and score.counts_words
     if has_levels and not all_are_seen:
-        text = f"{_name_level(score.value)} (for text like the test set): {text}"
-    return text
+        text = f"{name_level(score.value)} (for text like the test set): {text}"
+    return "; ".join([*_describe_failures(report), text])
+
+
+def _describe_failures(report: QualityReport) -> Iterator[str]:
+    """Say to which simpler way of translating the model loses."""
+    adaptation = report.adaptation
+    # Only a gain on the validation set installs an adapted model.
+    if adaptation is not None and adaptation.difference < 0:
+        yield (
+            f"worse than the given model on the test set ({adaptation.difference:+.2f} chrF), but "
+            "better on the validation set: your test set is probably another kind of text than the "
+            "training data"
+        )
+    copying = report.copying
+    if copying is not None and _loses_to(copying):
+        yield (
+            f"no better than copying the source, which gives {copying.given.name} "
+            f"{copying.given.value:.2f} (the model: {copying.adapted.value:.2f})"
+        )
+
+
+def _loses_to(copying: BeforeAndAfter) -> bool:
+    """Return whether a model is not better than the copied source, or perhaps by chance alone."""
+    p_value = copying.adapted.p_value  # None: too few lines for a test, or so many that none is due
+    may_be_chance = p_value is not None and p_value > MAX_COPYING_P_VALUE
+    return copying.difference <= 0 or may_be_chance
 
 
 def describe_baseline(report: QualityReport) -> str | None:
-    """Compare the score with that of the translation memory; return None if that is unknown."""
+    """Say what copying the source and what a translation memory gives; None if it is unknown."""
+    texts: list[str] = []
+    if report.copying is not None and not _loses_to(report.copying):  # else the verdict says it
+        copied = report.copying.given
+        model = report.copying.adapted
+        texts.append(
+            f"copying the source gives {copied.name} {copied.value:.2f}, the model "
+            f"{model.value:.2f}"
+        )
     memory = report.parts.get("memory")
     score = None if memory is None else memory.scores.get(_judged_key(report))
-    if score is None:
-        return None
-    baseline = score.value
+    if score is not None:
+        texts.append(_describe_memory(report, score))
+    return "; ".join(texts) or None
+
+
+def _describe_memory(report: QualityReport, memory: Score) -> str:
     sample = ""
     if report.sampled_pairs is not None:
         sample = f" (of {report.sampled_pairs:,}, drawn from all)"
-    text = f"copying the target of the most similar training source{sample} gives {baseline:.2f}"
-    if baseline >= _judged_score(report).value:
+    text = (
+        f"copying the target of the most similar training source{sample} gives {memory.name} "
+        f"{memory.value:.2f}"
+    )
+    if memory.value >= _judged_score(report).value:
         text += ", so the model is no better; train longer, or on more pairs"
     return text
 
@@ -126,5 +171,6 @@ def _judged_score(report: QualityReport) -> Score:
     return _judged_scores(report)[_judged_key(report)]
 
 
-def _name_level(bleu: float) -> str:
+def name_level(bleu: float) -> str:
+    """Return what a BLEU means, in words."""
     return next(level for limit, level in QUALITY_LEVELS.items() if bleu < limit)

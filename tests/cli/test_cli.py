@@ -149,7 +149,6 @@ def test_errors_of_the_command_line_have_the_form_of_all_others(
         ("translate --part 3/2", "--part: expected K/N"),
         ("batch --demo --parts --part 1", "--part cannot be used with --parts"),
         ("translate -m nowhere", "nowhere "),
-        ("score -r a --source a", "--source needs --worst"),
         ("attend --json", "--json needs --explain"),
         ("attend --explain --subwords", "--subwords cannot be used with --explain"),
         ("attend -o a.png", "a.png "),

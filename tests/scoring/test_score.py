@@ -256,3 +256,19 @@ def test_texts_that_differ_in_composition_alone_are_equal(tmp_path: Path, line: 
         assert system.scores["bleu"].value == pytest.approx(100)
     for ours, right in (forms, forms[::-1]):
         assert score([ours], [right])["chrf"].value == pytest.approx(100)
+
+
+def test_a_source_is_scored_as_if_it_were_the_translation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference, hypothesis, source = (tmp_path / name for name in ("ref", "hyp", "src"))
+    for path, lines in ((reference, REFERENCES), (hypothesis, HYPOTHESES), (source, OTHERS)):
+        path.write_text("".join(f"{line}\n" for line in lines))
+    command = ("score", "-r", str(reference), str(hypothesis), "--source", str(source))
+    assert call(*command) == 0
+    expected = score(OTHERS, REFERENCES, keys=["bleu", "chrf"])
+    copied = f"BLEU {expected['bleu'].value:.2f}, chrF2 {expected['chrf'].value:.2f}"
+    assert f"copying the source gives {copied}" in capsys.readouterr().out
+    assert call(*command, "--json") == 0
+    (record,) = json.loads(capsys.readouterr().out)
+    assert record["copied_source"]["chrf"]["score"] == expected["chrf"].value

@@ -61,9 +61,9 @@ def test_the_memory_copies_targets_of_the_same_tag() -> None:
     ]
     tests = [training[row]._replace(target="") for row in (1, 0, 2)]
     memory = translate_each_by_memory(tests, training)
-    assert memory.targets == ["un chien rouge", "ein roter Hund", "zwei Katzen"]
+    assert memory == ["un chien rouge", "ein roter Hund", "zwei Katzen"]
     unknown = [tests[0]._replace(target_tag="es"), tests[1]]
-    assert translate_each_by_memory(unknown, training).targets == ["", "ein roter Hund"]
+    assert translate_each_by_memory(unknown, training) == ["", "ein roter Hund"]
     untagged = [pair._replace(target_tag=None) for pair in training]
     sources = [pair.source for pair in untagged]
     assert translate_each_by_memory(untagged, untagged) == translate_by_memory(sources, untagged)

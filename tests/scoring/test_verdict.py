@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, corpus_bleu, corpus_chrf
 
 from mtkit.artifacts.records import dump_record, load_record
-from mtkit.scoring.memory import MemoryTranslations
-from mtkit.scoring.metrics import score
-from mtkit.scoring.quality import MIN_SIMILARITY, QualityReport, score_parts
+from mtkit.scoring.adaptation import BeforeAndAfter
+from mtkit.scoring.metrics import get_signatures, score
+from mtkit.scoring.quality import QualityReport, score_parts
 from mtkit.scoring.verdict import describe_quality, tabulate_quality
 from mtkit.scoring.writing import Writing
 
@@ -28,13 +28,13 @@ def restore(record: object) -> QualityReport:
 def report(
     hypotheses: list[str], memory: list[str], references: list[str], is_seen: list[bool]
 ) -> QualityReport:
-    """Return what a manifest would report of these translations; every second line is far."""
-    similarity = [float(place % 2) for place in range(len(references))]
+    """Return what a manifest would report of these translations; every second line is unlike."""
     parts = score_parts(
         hypotheses,
         references,
-        memory=MemoryTranslations(memory, similarity),
+        memory=memory,
         overlaps=is_seen,
+        is_unlike=[place % 2 == 0 for place in range(len(references))],
         writing=Writing.of(None, references),
     )
     written = dump_record(
@@ -43,18 +43,22 @@ def report(
     return restore(json.loads(json.dumps(written, sort_keys=True)))
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=10, max_size=40))
-def test_the_parts_divide_the_lines(lines: list[tuple[float, bool]]) -> None:
-    similarity = [similarity for similarity, _ in lines]
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=10, max_size=40))
+def test_the_parts_divide_the_lines(lines: list[tuple[bool, bool]]) -> None:
+    is_unlike = [is_unlike for is_unlike, _ in lines]
     is_seen = [is_seen for _, is_seen in lines]
     texts = ["Ein Hund rennt über die Wiese."] * len(lines)
-    memory = MemoryTranslations(texts, similarity)
     parts = score_parts(
-        texts, texts, memory=memory, overlaps=is_seen, writing=Writing("de", "LATIN")
+        texts,
+        texts,
+        memory=texts,
+        overlaps=is_seen,
+        is_unlike=is_unlike,
+        writing=Writing("de", "LATIN"),
     )
     counts = {name: part.lines for name, part in parts.items()}
-    seen, far = sum(is_seen), sum(value < MIN_SIMILARITY for value in similarity)
-    expected = {"far": far, "seen": seen, "unseen": (len(lines) - seen) * bool(seen)}
+    seen, unlike = sum(is_seen), sum(is_unlike)
+    expected = {"unlike": unlike, "seen": seen, "unseen": (len(lines) - seen) * bool(seen)}
     large = {name: count for name, count in expected.items() if count >= 10}
     judged = large.get("unseen", len(lines))
     assert counts == {"all": len(lines), "memory": judged} | large
@@ -66,7 +70,7 @@ def test_each_part_is_scored_as_a_corpus_of_its_own() -> None:
     parts = report(hypotheses, OTHERS * TIMES, references, is_seen).parts
     rows = {
         "all": slice(None),
-        "far": slice(0, None, 2),
+        "unlike": slice(0, None, 2),
         "seen": slice(10),
         "unseen": slice(10, 99),
     }
@@ -130,3 +134,60 @@ def test_lines_too_short_for_bleu_are_judged_by_chrf() -> None:
     lines = ["ja"] * 12
     _, judgement, baseline = describe_quality(report(lines, ["nein"] * 12, lines, [False] * 12))
     assert "chrF2 100.00 of 100" in judgement and "0.00" in baseline
+
+
+def report_beside(
+    *, sources: list[str] | None = None, given: list[str] | None = None
+) -> QualityReport:
+    """Return the report on HYPOTHESES beside copied sources, or beside the given model."""
+    references = REFERENCES * TIMES
+
+    def compare(others: list[str] | None) -> BeforeAndAfter | None:
+        if others is None:
+            return None
+        return BeforeAndAfter.of(others * TIMES, HYPOTHESES * TIMES, references, None)
+
+    written = QualityReport(
+        score(HYPOTHESES * TIMES, references), copying=compare(sources), adaptation=compare(given)
+    ).record()
+    return QualityReport.from_record(json.loads(json.dumps(written)))
+
+
+@pytest.mark.parametrize("sources", [REFERENCES, HYPOTHESES], ids=["better", "as good"])
+def test_a_model_no_better_than_copying_is_told_so_first(sources: list[str]) -> None:
+    (verdict,) = describe_quality(report_beside(sources=sources))
+    assert verdict.startswith("verdict: no better than copying the source, which gives chrF2 ")
+
+
+def test_a_model_better_than_copying_names_both_scores() -> None:
+    verdict, baseline = describe_quality(report_beside(sources=OTHERS))
+    assert "copying" not in verdict
+    copied, model = (
+        corpus_chrf(lines * TIMES, REFERENCES * TIMES) for lines in (OTHERS, HYPOTHESES)
+    )
+    expected = f"copying the source gives chrF2 {copied:.2f}, the model {model:.2f}"
+    assert baseline == f"baseline: {expected}"
+
+
+def test_the_copied_source_is_scored_as_the_translations_are() -> None:
+    copying = report_beside(sources=OTHERS).copying
+    assert copying is not None
+    assert copying.given.signature == copying.adapted.signature
+    plain = get_signatures(None, REFERENCES)["chrf"].split("|")
+    assert set(plain) <= set(copying.given.signature.split("|"))
+
+
+@pytest.mark.parametrize("lines", [1, 9])
+def test_too_few_lines_for_a_test_are_judged_by_the_scores(lines: int) -> None:
+    references = (REFERENCES * TIMES)[:lines]
+    copying = BeforeAndAfter.of(["x"] * lines, references, references, None)
+    facts = QualityReport(score(references, references), copying=copying)
+    assert "copying" not in next(iter(describe_quality(facts)))
+
+
+def test_an_adapted_model_that_loses_on_the_test_set_is_told_so_first() -> None:
+    verdict, *_ = describe_quality(report_beside(given=REFERENCES))
+    assert verdict.startswith("verdict: worse than the given model on the test set (-")
+    assert "your test set is probably another kind of text than the training data" in verdict
+    verdict, *_ = describe_quality(report_beside(given=OTHERS))
+    assert "given model" not in verdict
