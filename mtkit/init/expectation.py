@@ -1,7 +1,4 @@
-"""What to expect from a plan, in words: it depends on the pairs, their length and the epochs.
-
-The limits were calibrated on a few small corpora: configs/RESULTS.md#mtkit-init has the runs.
-"""
+"""What to expect of a plan, in one sentence: what similar runs reached that were measured."""
 
 from __future__ import annotations
 
@@ -10,67 +7,67 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.presets import Plan, choose_plan
+from mtkit.init.presets import Plan
 from mtkit.report import plural
 
 
 @dataclass(frozen=True)
-class Expectation:
-    """What a model can do, and how much it takes."""
+class MeasuredRun:
+    """A run whose BLEU was measured on lines that were held out from its own corpus."""
 
-    text: str
-    min_trainings: float
-    """Least number of epochs, in units of `_least_epochs`."""
-    min_pairs: int = 0
-    needs_pairs_for_length: bool = False
-    """Whether it takes at least `_pairs_for_length`."""
+    corpus: str
+    pairs: int
+    target_tokens: float
+    """Mean number of target tokens of a pair."""
+    epochs: float
+    bleu: float
+
+    def __str__(self) -> str:
+        return f"{self.bleu:g} ({self.corpus}: {self.epochs:.1f} epochs of {self.pairs:,} pairs)"
+
+    def distance(self, pairs: int, target_tokens: float, epochs: float) -> float:
+        """Return how different another run is: the sum of the logarithms of the three ratios."""
+        ratios = (
+            pairs / self.pairs,
+            # Long sentences are harder: the pairs that a model needs grow with the square.
+            (target_tokens / self.target_tokens) ** 2,
+            epochs / self.epochs,
+        )
+        return sum(abs(math.log(ratio)) for ratio in ratios)
 
 
-EXPECTATIONS = (
-    Expectation("too little to translate", 0.0),
-    Expectation("hardly better than a look-up in the training data", 1.0),
-    Expectation("the gist of sentences like these", 1.0, needs_pairs_for_length=True),
-    Expectation(
-        "enough for one kind of text; other text will be translated badly",
-        3.0,
-        min_pairs=10_000,
-        needs_pairs_for_length=True,
-    ),
-    Expectation(
-        "enough for a usable translator", 3.0, min_pairs=300_000, needs_pairs_for_length=True
-    ),
+MAX_SIMILAR = 3
+"""Number of corpora among whose runs the expectation lies."""
+CAPTIONS = "captions, English to German"
+SHORT_SENTENCES = "short sentences, English to Chinese"
+NEWS, AYMARA = "news, English to Yoruba", "news, Spanish to Aymara"
+SHIPIBO = "short sentences, Spanish to Shipibo-Konibo"
+MEASURED_RUNS = (
+    MeasuredRun(CAPTIONS, 2_718, 19.0, 1.8, 5.6),
+    MeasuredRun(CAPTIONS, 2_718, 19.0, 6.2, 20.4),
+    MeasuredRun(CAPTIONS, 10_000, 17.0, 25.0, 28.5),
+    MeasuredRun(CAPTIONS, 10_000, 17.0, 74.0, 31.5),
+    MeasuredRun(CAPTIONS, 28_999, 16.0, 8.2, 36.6),
+    MeasuredRun(CAPTIONS, 28_999, 16.0, 27.0, 39.5),
+    MeasuredRun(SHORT_SENTENCES, 27_900, 7.0, 0.9, 8.5),
+    MeasuredRun(SHORT_SENTENCES, 27_900, 7.0, 2.8, 21.5),
+    MeasuredRun(SHORT_SENTENCES, 27_900, 7.0, 51.0, 26.9),
+    MeasuredRun(NEWS, 5_993, 40.0, 3.4, 5.4),
+    MeasuredRun(NEWS, 5_993, 40.0, 25.0, 8.0),
+    MeasuredRun(NEWS, 2_542, 49.0, 2.4, 1.5),
+    MeasuredRun(NEWS, 2_542, 49.0, 15.0, 3.3),
+    MeasuredRun(AYMARA, 5_766, 36.0, 0.9, 0.4),
+    MeasuredRun(SHIPIBO, 14_135, 9.0, 1.0, 1.0),
 )
-"""The expectations, from low to high."""
-MIN_EPOCHS = 2.5
-"""Least epochs of a small corpus of short sentences, before a model translates at all."""
-EPOCHS_PER_SQUARED_TOKEN = 1 / 144
-"""Least epochs for each squared target token of a mean sentence: long sentences are harder."""
-PAIRS_PER_SQUARED_TOKEN = 4.0
-"""Least pairs for each squared target token, from which a model can learn the gist."""
-SMALL_PAIRS = 30_000
-"""From this number of pairs on, fewer epochs do: half of them for four times the pairs."""
-MINUTES_TO_TRY = (
-    *(1, 2, 3, 5, 8, 10, 15, 20, 30, 45),
-    *(60, 90, 120, 180, 240, 360, 480, 720, 1440),
-    *(2880, 5760, 10_000, 20_000, 50_000, 100_000),
-)
-"""Training times for which the level is computed, to find the one at which it changes."""
+"""configs/RESULTS.md#mtkit-init has the runs.
+
+Corpora that repeat themselves, such as texts of software, are left out: they promise too much.
+"""
 
 
 def describe_expectation(facts: CorpusFacts, plan: Plan, minutes: float) -> Iterator[str]:
-    """Say what to expect of the plan, in which time more, and why it does not use all the time."""
-    expected = expected_level(facts, plan)
-    text = f"expect: {describe_level(facts, plan)}"
-    higher = _next_level(facts, plan, minutes)
-    if higher is not None:
-        least_minutes, next_level = higher
-        text += f"; from {least_minutes:,} minutes: {next_level.text}"
-    pairs_for_length = round(_pairs_for_length(plan), -2)
-    if facts.pairs < pairs_for_length:
-        text += f"; for the gist, sentences this long need about {pairs_for_length:,.0f} pairs"
-    elif higher is None and expected is not EXPECTATIONS[-1]:
-        text += "; more pairs would help most"
-    yield text
+    """Say what to expect of the plan, and why it does not use all the time."""
+    yield f"expect: {describe_similar(facts.pairs, plan.trial.target_tokens, plan.epochs)}"
     if plan.has_spare_time:
         yield (
             f"{minutes:g} minutes are more than the run can use: after {plan.epochs:,.0f} epochs, "
@@ -78,47 +75,33 @@ def describe_expectation(facts: CorpusFacts, plan: Plan, minutes: float) -> Iter
         )
 
 
-def describe_level(facts: CorpusFacts, plan: Plan) -> str:
-    """Return how much training the plan gives, and what a model of it can do."""
-    expected = expected_level(facts, plan)
-    return f"{plan.epochs:,.1f} epochs of {plural(facts.pairs, 'pair')}: {expected.text}"
+def describe_similar(pairs: int, target_tokens: float, epochs: float) -> str:
+    """Return how much training a plan gives, and what similar measured runs reached."""
+    runs = find_similar(pairs, target_tokens, epochs)
+    worst = min(runs, key=lambda run: run.bleu)
+    best = max(runs, key=lambda run: run.bleu)
+    longest = max(
+        (run for run in MEASURED_RUNS if (run.corpus, run.pairs) == (best.corpus, best.pairs)),
+        key=lambda run: run.epochs,
+    )
+    text = (
+        f"{epochs:,.1f} epochs of {plural(pairs, 'pair')}; similar runs that were measured had "
+        f"BLEU {worst} to {best} on lines held out from their own text"
+    )
+    if longest is not best:
+        text += f", and the better one {longest.bleu:g} after {longest.epochs:g} epochs"
+    if pairs < min(run.pairs for run in runs) / 2:
+        text += "; so few pairs give less"
+    return f"{text}; text of another kind is translated worse"
 
 
-def expected_level(facts: CorpusFacts, plan: Plan) -> Expectation:
-    """Return the highest expectation for which pairs and epochs are enough."""
-    trainings = plan.epochs / _least_epochs(facts, plan)
-    has_pairs_for_length = facts.pairs >= _pairs_for_length(plan)
-    reached = [
-        level
-        for level in EXPECTATIONS
-        if trainings >= level.min_trainings
-        and facts.pairs >= level.min_pairs
-        and (has_pairs_for_length or not level.needs_pairs_for_length)
-    ]
-    return reached[-1]
+def find_similar(pairs: int, target_tokens: float, epochs: float) -> list[MeasuredRun]:
+    """Return the most similar run of each of the MAX_SIMILAR most similar corpora, nearest first.
 
-
-def _least_epochs(facts: CorpusFacts, plan: Plan) -> float:
-    """Return after how many epochs a model is better than a look-up in the training data."""
-    epochs = max(MIN_EPOCHS, EPOCHS_PER_SQUARED_TOKEN * plan.trial.target_tokens**2)
-    return epochs * math.sqrt(min(1.0, SMALL_PAIRS / facts.pairs))
-
-
-def _pairs_for_length(plan: Plan) -> float:
-    """Return how many pairs a model needs to learn the gist of sentences of this length."""
-    return PAIRS_PER_SQUARED_TOKEN * plan.trial.target_tokens**2
-
-
-def _next_level(facts: CorpusFacts, plan: Plan, minutes: float) -> tuple[int, Expectation] | None:
-    """Return the smallest of MINUTES_TO_TRY that reaches a higher level, and that level.
-
-    Return None if no time reaches one.
+    Several, because nobody knows how hard the languages of a new corpus are.
     """
-    level = expected_level(facts, plan)
-    for more_minutes in MINUTES_TO_TRY:
-        if more_minutes > minutes:
-            longer = choose_plan(facts, plan.trial, float(more_minutes))
-            next_level = expected_level(facts, longer)
-            if EXPECTATIONS.index(next_level) > EXPECTATIONS.index(level):
-                return more_minutes, next_level
-    return None
+    runs = sorted(MEASURED_RUNS, key=lambda run: run.distance(pairs, target_tokens, epochs))
+    nearest: dict[str, MeasuredRun] = {}
+    for run in runs:
+        nearest.setdefault(run.corpus, run)
+    return list(nearest.values())[:MAX_SIMILAR]

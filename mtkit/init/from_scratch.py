@@ -8,7 +8,7 @@ from typing import Any
 
 from mtkit.corpus.read import Pair
 from mtkit.init.config_text import Sections, choose_settings
-from mtkit.init.expectation import describe_expectation, describe_level
+from mtkit.init.expectation import describe_expectation, describe_similar
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.presets import MAX_OVERRUN, NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
 from mtkit.init.survey import WrittenCorpus, balance
@@ -51,8 +51,9 @@ class NewModel:
             return
         weights = balance([corpus.facts.pairs for corpus in written])
         for corpus, weight in zip(written, weights, strict=True):
-            plan_of_corpus = replace(plan, epochs=weight * plan.epochs)
-            expected = describe_level(corpus.facts, plan_of_corpus)
+            expected = describe_similar(
+                corpus.facts.pairs, plan.trial.target_tokens, weight * plan.epochs
+            )
             yield f"expect of {corpus.tag}, without what it learns from the others: {expected}"
 
 

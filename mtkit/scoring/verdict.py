@@ -97,7 +97,7 @@ def describe_verdict(report: QualityReport) -> str:
         text += ", which says nothing about other text: training has seen nearly every line"
     has_levels = _judged_key(report) == "bleu" and score.counts_words
     if has_levels and not all_are_seen:
-        text = f"{name_level(score.value)} (for text like the test set): {text}"
+        text = f"{_name_level(score.value)} (for text like the test set): {text}"
     return "; ".join([*_describe_failures(report), text])
 
 
@@ -171,6 +171,5 @@ def _judged_score(report: QualityReport) -> Score:
     return _judged_scores(report)[_judged_key(report)]
 
 
-def name_level(bleu: float) -> str:
-    """Return what a BLEU means, in words."""
+def _name_level(bleu: float) -> str:
     return next(level for limit, level in QUALITY_LEVELS.items() if bleu < limit)

@@ -32,7 +32,13 @@ from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import held_out_keys, key_of
 from mtkit.corpus.statistics import Languages
 from mtkit.init.config_text import Setting, choose_settings, render
-from mtkit.init.expectation import EXPECTATIONS, describe_expectation, expected_level
+from mtkit.init.expectation import (
+    MEASURED_RUNS,
+    MeasuredRun,
+    describe_expectation,
+    describe_similar,
+    find_similar,
+)
 from mtkit.init.facts import CorpusFacts, describe_corpus
 from mtkit.init.from_scratch import find_plan
 from mtkit.init.partition import Partition
@@ -200,31 +206,32 @@ def test_training_gets_two_thirds_of_the_time_unless_it_needs_less_or_preparatio
 
 
 @given(CORPORA, TRIALS, MINUTES)
-def test_more_time_and_more_epochs_never_lower_the_expectation(
+def test_the_expectation_names_measured_runs_and_promises_nothing_of_other_text(
     corpus: CorpusFacts, trial: Trial, minutes: float
 ) -> None:
     plan = choose_plan(corpus, trial, minutes)
-    levels = [
-        EXPECTATIONS.index(expected_level(corpus, replace(plan, epochs=times * plan.epochs)))
-        for times in (0.1, 1, 10)
-    ]
-    assert levels == sorted(levels)
     text = " ".join(describe_expectation(corpus, plan, minutes))
+    runs = find_similar(corpus.pairs, plan.trial.target_tokens, plan.epochs)
     assert f"{plan.epochs:,.1f} epochs of {corpus.pairs:,} pair" in text
+    bleu = [run.bleu for run in runs]
+    assert f"had BLEU {min(bleu):g} (" in text and f" to {max(bleu):g} (" in text
+    assert "on lines held out from their own text" in text
+    assert "text of another kind is translated worse" in text
     assert ("more than the run can use" in text) == plan.has_spare_time
 
 
-def test_half_an_epoch_is_too_little_and_the_minutes_that_suffice_are_enough() -> None:
-    corpus = facts(6_120, valid=250, test=250)
-    trial = Trial(PRESETS[1], 4000, 900.0, target_tokens=40.0, padded_tokens=45.0)
-    plan = choose_plan(corpus, trial, 2.0)
-    assert plan.epochs < 1
-    (text,) = describe_expectation(corpus, plan, 2.0)
-    assert "too little to translate; from " in text
-    enough = int(text.partition("; from ")[2].partition(" minutes: ")[0].replace(",", ""))
-    longer = choose_plan(corpus, trial, float(enough))
-    assert expected_level(corpus, longer).text in text
-    assert expected_level(corpus, longer) is not expected_level(corpus, plan)
+def test_fewer_pairs_than_any_similar_run_had_promise_less() -> None:
+    assert "so few pairs give less" in describe_similar(500, 12.0, 60.0)
+    assert "so few pairs" not in describe_similar(6_000, 12.0, 60.0)
+
+
+@pytest.mark.parametrize("run", MEASURED_RUNS, ids=str)
+def test_a_plan_like_a_measured_run_expects_what_it_reached(run: MeasuredRun) -> None:
+    nearest, *others = find_similar(run.pairs, run.target_tokens, run.epochs)
+    assert nearest is run
+    assert run.corpus not in {other.corpus for other in others}
+    nearest, *_ = find_similar(round(1.05 * run.pairs), run.target_tokens, 0.95 * run.epochs)
+    assert nearest is run
 
 
 @given(CORPORA, TRIALS, MINUTES, st.floats(1, 100))
