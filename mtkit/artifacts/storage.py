@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_IMODE, S_ISREG
-from typing import Any, TextIO
+from typing import Any
 
 from mtkit.errors import UserError
 
@@ -39,24 +39,14 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically: readers see the old or the new content, never a mixture."""
-    with open_atomically(path) as file:
-        file.write(text)
-
-
-@contextmanager
-def open_atomically(path: Path) -> Iterator[TextIO]:
-    """Open a text file that appears at `path`, complete and on disk, unless the block raises."""
     partial = temporary_path(path)
     try:
         with path_in_oserror(path):
             with open(
                 partial, "w", encoding="utf-8", newline="\n", opener=open_without_links
             ) as file:
-                yield file
-            sync(partial)
-        keep_permissions(path, partial)
-        partial.replace(path)
-        sync(path.parent)
+                file.write(text)
+            put_in_place(partial, path)
     except BaseException:
         with suppress(OSError):  # keep the first error
             partial.unlink(missing_ok=True)
@@ -76,7 +66,18 @@ def open_without_links(path: str, flags: int) -> int:
     return descriptor
 
 
-def keep_permissions(path: Path, new: Path) -> None:
+def put_in_place(partial: Path, path: Path) -> None:
+    """Rename a complete file to `path`; it replaces a file there, and keeps its permissions.
+
+    Readers see the old or the new file, also after a power loss.
+    """
+    sync(partial)
+    _keep_permissions(path, partial)
+    partial.replace(path)
+    sync(path.parent)
+
+
+def _keep_permissions(path: Path, new: Path) -> None:
     """Give a file that will replace `path` the same permissions and owner, if `path` exists."""
     try:
         status = path.lstat()

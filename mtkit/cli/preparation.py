@@ -71,8 +71,8 @@ def check(
         _check_rows_file(rows, corpora)
     reports = check_all(corpora, declared)
     if rows is not None:
+        from mtkit.artifacts.output import open_output
         from mtkit.corpus.faulty_rows import write_faulty_rows
-        from mtkit.decoding.output import open_output
 
         with open_output(rows) as (file, _):
             count = write_faulty_rows(file, corpora, reports)
@@ -82,9 +82,9 @@ def check(
 
 def _check_rows_file(path: Path, corpora: NamedCorpora) -> None:
     """Raise UserError if faulty rows cannot be written to a file, before corpora are checked."""
+    from mtkit.artifacts.output import check_output
     from mtkit.config.corpora import listed
     from mtkit.corpus.read import paths_of
-    from mtkit.decoding.output import check_output
 
     if path.suffix.lower() != ".csv":
         raise UserError(f"--rows: {path}: choose a name that ends in .csv")

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 from mtkit.artifacts.manifest import hash_file
+from mtkit.artifacts.output import check_output, is_stream, open_output
 from mtkit.artifacts.storage import path_in_oserror
 from mtkit.corpus.files import ALL_ROWS, count_lines, input_lines, open_input, text_lines
 from mtkit.decoding.api import Translator
 from mtkit.decoding.estimation.verdict import FileVerdict
 from mtkit.decoding.losses import Losses
-from mtkit.decoding.output import check_output, is_stream, open_output
 from mtkit.decoding.table import Table, check_output_name, open_table
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.tags import check_tag

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mtkit.artifacts.manifest import kind_at
+from mtkit.artifacts.output import check_output, is_stream, open_output
 from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import CHECKPOINTS, check_other_run, checkpoint_steps, unused_run
 from mtkit.batching.encode import key_of_pair
@@ -31,7 +32,6 @@ from mtkit.corpus.readable import check_readable
 from mtkit.corpus.rules import held_out_keys
 from mtkit.corpus.statistics import Languages, hash_of
 from mtkit.corpus.tag_words import TagWords
-from mtkit.decoding.output import check_output, is_stream, open_output
 from mtkit.errors import UserError, blame_setting
 from mtkit.init.config_text import Sections, Setting, render
 from mtkit.init.facts import CorpusFacts

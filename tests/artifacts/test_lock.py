@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.output import open_output
 from mtkit.artifacts.runs import LOCK, OWNER, config_of, locked
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
-from mtkit.decoding.output import open_output
 from mtkit.errors import UserError
 from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.finish import finish

@@ -28,7 +28,7 @@ CHRF = Score("chrF2", 60.5, "nrefs:1|nc:6", difference=2.0)
 SIDE = SideStatistics(frozenset(["LATIN", "HAN"]), Counter(en=30, gcf=1), "de")
 RECORDS = [
     CorpusStatistics(SIDE, SideStatistics(frozenset(), Counter()), ratio=1.25, spread=0.12),
-    Calibration(1.5, Features(1.5, 0.0, 0.25), 0.15, -0.01, 0.01, 500),
+    Calibration(1.5, Features(1.5, 0.25), 0.15, -0.01, 0.01, 500),
     Adaptation(0.5, 1.0, BeforeAndAfter(40, BLEU, CHRF), BeforeAndAfter(30, CHRF, BLEU)),
     Adaptation(0.0, 0.5, BeforeAndAfter(40, BLEU, CHRF)),
     QualityReport({"bleu": BLEU, "chrf": CHRF}),

@@ -15,10 +15,10 @@ import sentencex
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mtkit.artifacts.output import open_output
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.files import split_lines
 from mtkit.decoding.engines.engine import Request
-from mtkit.decoding.output import open_output
 from mtkit.decoding.text import sentences
 from mtkit.decoding.text.fit import split_to_fit
 from mtkit.decoding.text.line import Answer, Context, Line, Span, join_answers

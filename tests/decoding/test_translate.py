@@ -698,7 +698,7 @@ def test_a_full_disk_names_the_file_and_keeps_resumable_output(
         return io.BufferedWriter(FullDisk(path, mode))
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left") as error:
-        patch.setattr("mtkit.decoding.output.open", narrow, raising=False)
+        patch.setattr("mtkit.artifacts.output.open", narrow, raising=False)
         translate(copier, files, Format())
     assert error.value.filename == str(tmp_path / "out")
     err = capsys.readouterr().err

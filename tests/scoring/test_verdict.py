@@ -147,10 +147,11 @@ def report_beside(
             return None
         return BeforeAndAfter.of(others * TIMES, HYPOTHESES * TIMES, references, None)
 
-    written = QualityReport(
+    report = QualityReport(
         score(HYPOTHESES * TIMES, references), copying=compare(sources), adaptation=compare(given)
-    ).record()
-    return QualityReport.from_record(json.loads(json.dumps(written)))
+    )
+    written = json.dumps(dump_record(report))
+    return load_record(QualityReport, json.loads(written), Path("manifest.json"))
 
 
 @pytest.mark.parametrize("sources", [REFERENCES, HYPOTHESES], ids=["better", "as good"])

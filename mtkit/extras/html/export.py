@@ -20,11 +20,11 @@ import numpy as np
 import safetensors.numpy
 from torch import Tensor
 
+from mtkit.artifacts.output import check_output, open_output
 from mtkit.artifacts.runs import config_of
 from mtkit.config.language_codes import is_language_code, language_name
 from mtkit.corpus.characters import assigned_characters, is_letter, title_case
 from mtkit.decoding.estimation.estimator import load_estimator
-from mtkit.decoding.output import check_output, open_output
 from mtkit.decoding.text.glossary import GLOSSARY
 from mtkit.decoding.text.sentences import split_sentences
 from mtkit.decoding.text.untranslatable import PATTERNS_BY_NAME

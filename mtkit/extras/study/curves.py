@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, filterwarnings
 
+from mtkit.artifacts.output import check_output, open_output
 from mtkit.artifacts.runs import read_known_steps
 from mtkit.config.schedules import ScheduleInputs
 from mtkit.config.settings import Config
-from mtkit.decoding.output import check_output, open_output
 from mtkit.errors import UserError
 from mtkit.info import open_run_settings
 from mtkit.report import MAX_CELLS, cell_width, data_lines, say, table

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 
+from mtkit.artifacts.output import check_output, open_output
 from mtkit.decoding.attention import AttentionMap, attention_maps
-from mtkit.decoding.output import check_output, open_output
 from mtkit.decoding.reading import Reader
 from mtkit.errors import UserError
 from mtkit.extras.study.attend.page import make_page, page_content

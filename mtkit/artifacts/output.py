@@ -21,11 +21,10 @@ from typing import Any, BinaryIO
 
 from mtkit.artifacts.locks import LockHeldError, lock_file
 from mtkit.artifacts.storage import (
-    keep_permissions,
     open_without_links,
     path_in_oserror,
+    put_in_place,
     read_json,
-    sync,
     temporary_path,
     write_json,
 )
@@ -132,9 +131,7 @@ def open_output(
             yield file, done
             with path_in_oserror(path):
                 file.flush()
-                sync(partial)
-                keep_permissions(path, partial)
-                partial.replace(path)
+                put_in_place(partial, path)
             record.unlink(missing_ok=True)
         except BaseException:
             with suppress(OSError):  # must not hide the first error

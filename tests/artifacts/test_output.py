@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.decoding.output import check_output, open_output
+from mtkit.artifacts.output import check_output, open_output
 from mtkit.errors import UserError
 
 WRITE = """
 import sys
 from pathlib import Path
-from mtkit.decoding.output import open_output
+from mtkit.artifacts.output import open_output
 with open_output(Path(sys.argv[1])) as (file, done):
     file.write(b"translation\\n")
 """
