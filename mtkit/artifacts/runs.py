@@ -10,7 +10,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -30,12 +30,9 @@ if TYPE_CHECKING:  # translation reads no settings of training
 
 SETTINGS, METRICS_FILE = "config.yaml", "metrics.jsonl"
 SETTINGS_HEADER = "# All settings of this run, written by mtkit.\n"
-"""The first line of RUN/config.yaml, which shows that mtkit may replace the file."""
-SAVED_SECTIONS = ("data", "tokenizer", "batching", "model", "training", "decoding")
-"""The sections of every RUN/config.yaml."""
-METRICS_STARTS = ('{"kind": "train", "step": ', '{"kind": "valid", "step": ')
-"""How RUN/metrics.jsonl can start, for the same purpose as SETTINGS_HEADER."""
+"""The first line of RUN/config.yaml."""
 LOCK, OWNER = ".mtkit-lock", ".mtkit-owner"
+"""The lock stays when it is released, and marks the folder as a run."""
 CHECKPOINTS, INDEX = "checkpoints", "checkpoints.json"
 CHECKPOINT_NAMES = "step-*"
 """Pattern of the names of checkpoints, in the folder CHECKPOINTS."""
@@ -68,70 +65,36 @@ def save_config(config: Config) -> None:
 def refuse_foreign_files(run: Path) -> None:
     """Raise UserError if a file or folder of the user has a name that mtkit writes in a run.
 
-    A user may choose a folder of their own as the run directory, such as the current one.
+    A user may choose a folder of their own as the run directory, such as the current one. Once
+    mtkit has marked it, plain files of these names belong to mtkit.
     """
     for kind in STAGE_KINDS:
         refuse_foreign_folder(run / kind, kind)
-    if not _is_saved_config(run):
-        raise foreign_file_error(run / SETTINGS)
-    if not _starts_with(run / METRICS_FILE, METRICS_STARTS):
-        raise foreign_file_error(run / METRICS_FILE)
     checkpoints = run / CHECKPOINTS
     if os.path.lexists(checkpoints) and not checkpoints.is_dir():
         raise foreign_file_error(checkpoints)
     for checkpoint in checkpoints.glob(CHECKPOINT_NAMES):
         if _step_of(checkpoint) is not None:
             refuse_foreign_folder(checkpoint, "checkpoint")
-    index = checkpoints / INDEX
-    # Next to checkpoints of mtkit, a damaged index is mtkit's, too.
-    if not (_is_index(index) or checkpoint_steps(checkpoints)):
-        raise foreign_file_error(index)
+    is_marked = is_run(run)
+    for path in (run / SETTINGS, run / METRICS_FILE, checkpoints / INDEX):
+        is_plain = path.is_file() and not path.is_symlink()
+        is_ours = is_marked and is_plain
+        if os.path.lexists(path) and not is_ours:
+            raise foreign_file_error(path)
 
 
-def _is_saved_config(run: Path) -> bool:
-    """Return whether RUN/config.yaml is missing, or was written by mtkit.
+def is_run(folder: Path) -> bool:
+    """Return whether mtkit has written to the folder as to a run.
 
-    Versions before 0.1.0 wrote no header. Their configs have all sections and no comment, and stand
-    beside a tokenizer of mtkit.
+    Its lock marks it; a copy without hidden files is recognised by its config.
     """
-    path = run / SETTINGS
-    if _starts_with(path, [SETTINGS_HEADER]):
+    if (folder / LOCK).is_file():
         return True
-    if path.is_symlink() or not path.is_file() or kind_at(run / "tokenizer") != "tokenizer":
+    config = folder / SETTINGS
+    if config.is_symlink() or not config.is_file():
         return False
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    has_comment = any(line.lstrip().startswith("#") for line in lines)
-    has_all_sections = all(f"{section}:" in lines for section in SAVED_SECTIONS)
-    return has_all_sections and not has_comment
-
-
-def _starts_with(path: Path, starts: Sequence[str]) -> bool:
-    """Return whether a file is missing, or is a plain file with one of these starts.
-
-    A killed process may have written only a part of the start.
-    """
-    if not os.path.lexists(path):
-        return True
-    if path.is_symlink() or not path.is_file():
-        return False
-    for start in starts:
-        expected = start.encode()
-        with path.open("rb") as file:
-            found = file.read(len(expected))
-        if expected.startswith(found):
-            return True
-    return False
-
-
-def _is_index(path: Path) -> bool:
-    """Return whether a file is missing, or holds the steps of checkpoints."""
-    if not os.path.lexists(path):
-        return True
-    try:
-        index = read_json(path)
-    except UserError:
-        return False
-    return isinstance(index, dict) and {"last", "best"} <= index.keys()
+    return config.read_bytes().startswith(SETTINGS_HEADER.encode())
 
 
 def unused_run(run: Path) -> Path:
@@ -181,8 +144,7 @@ def find_model(place: str | Path) -> Artifact:
 def _explain_missing_model(place: str) -> str:
     """Say why there is no model at a place, and what to do."""
     run = Path(place)
-    is_run = bool(place) and (run / SETTINGS).is_file() and _is_saved_config(run)
-    if not is_run:
+    if not (place and (run / SETTINGS).is_file() and is_run(run)):
         where = place or "an empty name"
         return f"{where} holds no model; give a run or model, or train one with `mtkit run`"
     resume = shlex.join(["mtkit", "run", "-c", str(run / SETTINGS)])

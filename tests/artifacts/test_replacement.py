@@ -16,10 +16,12 @@ from mtkit.artifacts.runs import (
     CHECKPOINTS,
     INDEX,
     LATEST,
+    LOCK,
     METRICS_FILE,
     SETTINGS,
     SETTINGS_HEADER,
     locked,
+    save_config,
 )
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
@@ -170,18 +172,38 @@ def test_a_write_protected_folder_of_the_user_stops_before_anything_moves(
     assert snapshot(tmp_path) == before
 
 
-def test_a_config_that_an_earlier_version_has_saved_is_not_foreign(fresh: Fresh) -> None:
-    config = fresh("transformer", training={"steps": 2})
-    saved = Path(config.run, SETTINGS)
-    saved.write_text(dump_config(config))  # without the header
-    train(config)
-    assert saved.read_text() == SETTINGS_HEADER + dump_config(config)
-    saved.write_text("# mine\n" + dump_config(config))
-    with (
-        pytest.raises(UserError, match=r"config\.yaml was not written by mtkit"),
-        locked(saved.parent),
-    ):
+def test_a_run_is_known_by_its_lock_or_else_by_the_first_line_of_its_config(fresh: Fresh) -> None:
+    config = fresh("transformer")
+    folder, saved = Path(config.run), Path(config.run, SETTINGS)
+    (folder / LOCK).unlink()
+    for own in ("# mine\n" + dump_config(config), dump_config(config), SETTINGS_HEADER[:-9]):
+        saved.write_text(own)
+        foreign = pytest.raises(UserError, match=r"config\.yaml was not written by mtkit")
+        with foreign, locked(folder):
+            pass
+        assert saved.read_text() == own
+    saved.write_text(SETTINGS_HEADER)  # as in a copy without hidden files
+    with locked(folder):
         pass
+    assert (folder / LOCK).is_file()
+    saved.write_text("# mine\n")
+    with locked(folder):
+        save_config(config)
+    assert saved.read_text() == SETTINGS_HEADER + dump_config(config)
+
+
+@pytest.mark.parametrize("name", [SETTINGS, METRICS_FILE, f"{CHECKPOINTS}/{INDEX}"])
+@pytest.mark.parametrize("put", [put_link, lambda path: write(path / "a")], ids=["link", "folder"])
+def test_a_link_or_folder_is_foreign_also_in_a_run(
+    name: str, put: Callable[[Path], None], tmp_path: Path
+) -> None:
+    with locked(tmp_path):
+        (tmp_path / CHECKPOINTS).mkdir()
+    put(tmp_path / name)
+    before = snapshot(tmp_path)
+    with pytest.raises(UserError, match=rf"{name} was not written by mtkit"), locked(tmp_path):
+        pass
+    assert snapshot(tmp_path) == before
 
 
 def test_a_foreign_folder_that_is_named_like_a_draft_stops_training_before_it_begins(
@@ -302,6 +324,8 @@ def test_a_link_that_cannot_be_set_leaves_nothing_behind(
 
 
 def test_a_run_of_mtkit_can_be_locked_again_after_any_interruption(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        pass
     starts = {SETTINGS: SETTINGS_HEADER, METRICS_FILE: '{"kind": "tr'}
     for name, start in starts.items():
         for length in (0, 1, len(start)):
