@@ -16,13 +16,19 @@ Count = Annotated[NonNegativeInt, Field(le=1_000_000)]
 
 MAX_SEARCH_TOKENS = 1 << 16
 """Largest beam times max_length; memory and time of a search grow with this number."""
+MAX_LENGTH_PENALTY = 5.0
+"""A search computes in float32, in which MAX_SEARCH_TOKENS ** 8 is infinite."""
+MIN_SAMPLING_VALUE = 1e-6
+"""Smallest temperature and top_p; in float32, a number below 1e-45 is 0."""
 
 
 class DecodingSettings(Settings):
     """How a model searches, and how input is prepared for it."""
 
     beam: PositiveInt = Field(5, le=10_000, description="hypotheses kept; 1: greedy search")
-    length_penalty: float = Field(1.0, ge=0, le=10, description="alpha in log P / |y|^alpha")
+    length_penalty: float = Field(
+        1.0, ge=0, le=MAX_LENGTH_PENALTY, description="alpha in log P / |y|^alpha"
+    )
     min_length: Count = Field(0, description="shortest translation, in subwords")
     no_repeat_ngram: Count = Field(
         0, description="never repeat an n-gram of this many subwords; 0: off"
@@ -85,10 +91,15 @@ class RunDecodingSettings(DecodingSettings):
 class SamplingSettings(Settings):
     """Sampling instead of a search for the best translation."""
 
-    temperature: float = Field(1.0, ge=1e-6, le=1e6, description="below 1 sharper, above 1 flatter")
+    temperature: float = Field(
+        1.0, ge=MIN_SAMPLING_VALUE, le=1e6, description="below 1 sharper, above 1 flatter"
+    )
     top_k: PositiveInt | None = Field(None, description="sample from the k most probable subwords")
     top_p: float | None = Field(
-        None, gt=0, le=1, description="sample from the fewest subwords whose probabilities sum to p"
+        None,
+        ge=MIN_SAMPLING_VALUE,
+        le=1,
+        description="sample from the fewest subwords whose probabilities sum to p",
     )
     seed: NonNegativeInt = 1
 

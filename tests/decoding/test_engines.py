@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from pydantic import ValidationError
 
 from architectures import LAYERS, LSTM, pair, seq2seq, transformer
 from commands import call
 from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.artifacts.manifest import hash_file
-from mtkit.config.decoding import DecodingSettings
+from mtkit.config.decoding import MAX_LENGTH_PENALTY, MAX_SEARCH_TOKENS, DecodingSettings
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import load
 from mtkit.decoding.engines import conversion
@@ -77,6 +79,37 @@ def sources(count: int, *, longest: int = 20) -> list[Sentence]:
 
 def engine_of(folder: Path, **options: Any) -> str:
     return load(folder, "cpu", **options).engine.name
+
+
+# Extremes of settings
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"length_penalty": 5e-324},
+        {"length_penalty": MAX_LENGTH_PENALTY},
+        {"repetition_penalty": 0.01},
+        {"repetition_penalty": 100.0},
+        {"repetition_penalty": 1 + 2**-52},
+    ],
+    ids=str,
+)
+def test_the_extremes_that_settings_allow_find_hypotheses_with_finite_scores(
+    folder: Path, engine: str, settings: dict[str, float]
+) -> None:
+    request = Request(DecodingSettings(beam=3, max_length=12, **settings), 3)  # type: ignore[arg-type]
+    for ranked in search_with(folder, engine, request, sources(10)):
+        assert ranked
+        assert all(math.isfinite(hypothesis.score or math.nan) for hypothesis in ranked)
+
+
+def test_a_length_penalty_that_makes_lengths_infinite_in_float32_is_refused() -> None:
+    longest = torch.tensor(MAX_SEARCH_TOKENS)
+    assert (longest**MAX_LENGTH_PENALTY).isfinite()
+    with pytest.raises(ValidationError, match="less than or equal to 5"):
+        DecodingSettings(length_penalty=8.0)
 
 
 # Parity

@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from architectures import ENSEMBLES, assemble, sources
-from mtkit.config.decoding import DecodingSettings, SamplingSettings
+from mtkit.config.decoding import (
+    MAX_LENGTH_PENALTY,
+    MIN_SAMPLING_VALUE,
+    DecodingSettings,
+    SamplingSettings,
+)
 from mtkit.decoding.search.sampling import Sampler, uniform_noise
 from mtkit.decoding.search.search import Hypotheses
 from mtkit.models.interfaces import TranslationModel
@@ -140,3 +146,35 @@ def test_top_p_keeps_the_smallest_set_that_reaches_p(top_p: float) -> None:
         reached += probability
     assert symbols <= expected
     assert {s for s in expected if probabilities[s] > 0.005} <= symbols
+
+
+EXTREMES = [
+    {"top_p": MIN_SAMPLING_VALUE},
+    {"top_p": 1 - 2**-53},
+    {"temperature": MIN_SAMPLING_VALUE},
+    {"temperature": 1e6},
+    {"temperature": 1e6, "top_p": MIN_SAMPLING_VALUE, "top_k": 1},
+    {"temperature": MIN_SAMPLING_VALUE, "top_p": MIN_SAMPLING_VALUE},
+    {"top_k": 10**30, "seed": 10**30},
+]
+
+
+@pytest.mark.parametrize("sampling", EXTREMES, ids=str)
+@pytest.mark.parametrize("length_penalty", [0.0, 5e-324, MAX_LENGTH_PENALTY])
+def test_the_extremes_that_settings_allow_draw_symbols(
+    sampling: dict[str, Any], length_penalty: float
+) -> None:
+    settings = DecodingSettings(max_length=9, length_penalty=length_penalty)
+    stepper = sampler(KEYS, 3, settings, **sampling)
+    drawn = sample(assemble("transformer"), SOURCE, settings, stepper)
+    assert drawn.scores.isfinite().all()
+    assert ((drawn.tokens >= 0) & (drawn.tokens < 30)).all()
+    assert (drawn.lengths > 0).any()
+
+
+@pytest.mark.parametrize(
+    "sampling", [{"top_p": 0.0}, {"top_p": 1e-46}, {"top_p": 1e-300}, {"temperature": 1e-46}]
+)
+def test_numbers_that_float32_rounds_to_zero_are_refused(sampling: dict[str, float]) -> None:
+    with pytest.raises(ValidationError, match=r"greater than or equal to 0\.000001"):
+        SamplingSettings.model_validate(sampling)
