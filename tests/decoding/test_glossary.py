@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mtkit.artifacts.manifest import Artifact
 from mtkit.corpus.characters import is_word_character
 from mtkit.corpus.text import normalise
-from mtkit.decoding.text.glossary import Glossary, open_glossary, read_glossary
+from mtkit.decoding.text.glossary import Glossary, load_glossary, open_glossary, read_glossary
 from mtkit.decoding.text.term_index import index_of, word_ranges
 from mtkit.errors import UserError
 from mtkit.report import silently
@@ -119,22 +120,76 @@ def test_python_code_that_gives_something_else_gets_a_type_error(wrong: Any) -> 
         open_glossary(wrong)
 
 
-@given(entries=st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=8), max_size=5))
-def test_a_saved_glossary_is_read_back(
-    entries: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+def load_saved(glossary: Glossary, folder: Path) -> Glossary | None:
+    """Save a glossary into the folder of a model, and load it."""
+    glossary.save(folder)
+    with silently():
+        return load_glossary(Artifact(folder, {"files": {"glossary.tsv": {}}}))
+
+
+cells = st.one_of(
+    st.text(max_size=8),
+    st.text('#"\t;, =ab\u00a0\ufeff', max_size=8),
+    st.sampled_from(["source", "target", "en", "de", "sep=", "sep=;", '"a"', "#1 fan", "=1+1"]),
+)
+
+
+@given(
+    entries=st.dictionaries(cells, cells, max_size=5),
+    languages=st.sampled_from([(None, None), ("en", "de"), ("en", None)]),
+)
+@example(entries={"#1 fan": "Nummer eins", "# ": "x"}, languages=(None, None))
+@example(entries={'"quoted"': '"', "target": "source"}, languages=(None, None))
+def test_a_glossary_in_a_model_folder_is_the_one_that_was_saved_whatever_its_entries(
+    entries: dict[str, str],
+    languages: tuple[str | None, str | None],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    folder = tmp_path_factory.mktemp("model")
     try:
-        glossary = open_glossary(entries)
+        glossary = Glossary(open_glossary(entries).entries, languages)
     except UserError:
         return
-    if any(source.startswith("#") for source in glossary.entries):
-        return
-    with silently():
-        glossary.save(folder)
-        saved = read_glossary(folder / "glossary.tsv")
-    assert saved.entries == glossary.entries
+    saved = load_saved(glossary, tmp_path_factory.mktemp("model"))
+    assert saved is not None
+    assert list(saved.entries.items()) == list(glossary.entries.items())
     assert saved.digest == glossary.digest
+
+
+def test_a_term_that_begins_with_a_number_sign_survives_in_a_model_folder(tmp_path: Path) -> None:
+    glossary = read(tmp_path, "target\tsource\nNummer eins\t#1 fan\nHund\tdog\n")
+    saved = load_saved(glossary, tmp_path)
+    assert saved is not None and saved.entries == {"#1 fan": "Nummer eins", "dog": "Hund"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("terms.csv", '"#1 fan",x\n# a comment\ndog,Hund\n', {"#1 fan": "x", "dog": "Hund"}),
+        ("terms.tsv", '# a comment\n"#1 fan"\tx\n', {"#1 fan": "x"}),
+        ("terms.tsv", 'en\tde\n"dog"\tHund\n"New York"\t"NY"\n', {"dog": "Hund", "New York": "NY"}),
+        ("terms.txt", '"say ""hi"""\t"x"\n', {'say "hi"': "x"}),
+        ("terms.tsv", '5" disk\t"a" b\n"\t""\n', {'5" disk': '"a" b', '"': '""'}),
+        ("terms.csv", "sep=;\nen;de\ndog;Hund\n", {"dog": "Hund"}),
+        ("terms.csv", "\ufeffsep=,\r\ndog,Hund\r\n", {"dog": "Hund"}),
+        ("terms.csv", "dog;Hund\nsep=;x\n", {"dog": "Hund", "sep=": "x"}),
+    ],
+)
+def test_quotes_enclose_cells_and_the_row_that_names_the_delimiter_is_no_entry(
+    name: str, content: str, expected: dict[str, str], tmp_path: Path
+) -> None:
+    assert read(tmp_path, content, name).entries == expected
+
+
+def test_how_many_terms_a_glossary_has_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("# animals\nen\tde\ndog\tHund\ncat\tKatze\n")
+    read_glossary(path)
+    read_glossary(path)
+    captured = capsys.readouterr()
+    assert captured.err.count(f"{path}: 2 terms") == 1
+    assert not captured.out
 
 
 # Directions

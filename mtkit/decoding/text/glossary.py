@@ -14,12 +14,12 @@ from mtkit.config.language_codes import is_language_code, is_language_name, shor
 from mtkit.corpus.characters import is_letter
 from mtkit.corpus.columns import is_column_name
 from mtkit.corpus.files import open_input, tell_once, text_lines
-from mtkit.corpus.rows import suffix_of
+from mtkit.corpus.rows import has_quotes, suffix_of
 from mtkit.corpus.sheets import is_sheet
 from mtkit.corpus.tables import is_table, open_rows, place_of
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import UserError
-from mtkit.report import say
+from mtkit.report import plural, say
 
 MAX_TERM_CHARACTERS = 500
 """Longest source or target of an entry; a longer one is no term."""
@@ -30,6 +30,9 @@ COMMENT = "#"
 HEADER_OF_SIDES = ("source", "target")
 NAMES_OF_TARGETS = ("target", "tgt", "trg", "translation")
 """What a header calls the column of targets."""
+_QUOTED = re.compile(r'"((?:[^"]|"")+)"')
+_NAMES_DELIMITER = re.compile(r"sep=[;,|]?")
+"""The first row of a .csv for Excel."""
 _MAY_BE_TWO_CELLS = re.compile(r"[\s;,|=]")
 Direction = tuple[str | None, str | None]
 """Codes of the source and the target language; None if unknown."""
@@ -98,17 +101,17 @@ class Glossary:
         return hashlib.sha256(self._content).hexdigest()
 
     def save(self, folder: Path) -> None:
-        """Write the glossary into the folder of a model, where `load_glossary` finds it."""
+        """Write the glossary into the folder of a model, where `load_glossary` reads it."""
         (folder / GLOSSARY).write_bytes(self._content)
 
     @property
     def _content(self) -> bytes:
-        """The glossary as a file in UTF-8."""
+        """The glossary as a file in UTF-8, which `read_glossary` reads as it is."""
         first, second = self.languages
         # Without a header, the first entry could look like one.
         header = (first, second) if first and second else HEADER_OF_SIDES
-        lines = ("\t".join(row) for row in (header, *self.entries.items()))
-        return "".join(f"{line}\n" for line in lines).encode()
+        rows = (header, *self.entries.items())
+        return "".join("\t".join(map(_with_quotes, row)) + "\n" for row in rows).encode()
 
 
 def _count_equal(codes: Sequence[str | None], others: Sequence[str | None]) -> int:
@@ -144,26 +147,32 @@ def load_glossary(artifact: Artifact) -> Glossary | None:
     Raises:
         UserError: the file is damaged.
     """
-    return read_glossary(artifact.file(GLOSSARY)) if GLOSSARY in artifact.files else None
+    return _read(artifact.file(GLOSSARY)) if GLOSSARY in artifact.files else None
 
 
 def read_glossary(path: Path) -> Glossary:
     """Read a glossary: a row for each term, with its translation in the second cell.
 
     The name of a .csv or of a spreadsheet tells that the file is one; any other file has tabs
-    between the cells. The first row may be a header.
+    between the cells. The first row may be a header. Say how many terms there are.
 
     Raises:
         UserError: the file cannot be read, or an entry is faulty; the message names the line.
     """
+    glossary = _read(path)
+    tell_once(say, f"{glossary.name}: {plural(len(glossary), 'term')}")
+    return glossary
+
+
+def _read(path: Path) -> Glossary:
     name = str(path)
     entries = _Entries(partial(place_of, name))
     languages: Direction = (None, None)
     is_reversed = False
     is_first = True
     for number, cells in _read_cells(path):
-        first = cells[0].lstrip()
-        if first.startswith(COMMENT) or not (first or any(map(str.strip, cells))):
+        is_blank_row = not any(map(str.strip, cells))
+        if is_blank_row or (is_first and _NAMES_DELIMITER.fullmatch("".join(cells))):
             continue
         if is_first:
             is_first = False
@@ -194,18 +203,40 @@ def _language_of(cell: str) -> str | None:
 
 
 def _read_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of each row."""
+    """Yield the number and the cells of each row that is no comment."""
     name = str(path)
     if suffix_of(name) in (".jsonl", ".tmx"):
         raise UserError(f"{name}: a glossary has rows (source, tab, target); write a .tsv or .csv")
-    if is_sheet(name) or (is_table(name) and path.is_file()):
+    has_cells = is_sheet(name) or (is_table(name) and path.is_file())
+    if has_cells and has_quotes(name):
         with closing(open_rows(name)) as rows:
             for row in rows:
-                yield row.number, row.cells or [""]
+                cells = row.cells or [""]
+                # In a .csv, quotes tell a term such as "#1 fan" from a comment.
+                begin = cells[0] if is_sheet(name) else row.raw
+                if not _is_comment(begin):
+                    yield row.number, cells
         return
     with open_input(path) as file:
         for number, line in enumerate(text_lines(file, name), 1):
-            yield number, line.split("\t")
+            if not _is_comment(line):
+                yield number, [_without_quotes(cell) for cell in line.split("\t")]
+
+
+def _is_comment(row: str) -> bool:
+    return row.lstrip().startswith(COMMENT)
+
+
+def _with_quotes(cell: str) -> str:
+    """Return a cell in quotes if `_read` would take it for a comment, or for quoted."""
+    is_ambiguous = _is_comment(cell) or _QUOTED.fullmatch(cell)
+    return '"{}"'.format(cell.replace('"', '""')) if is_ambiguous else cell
+
+
+def _without_quotes(cell: str) -> str:
+    """Return what is in the quotes around a cell, as spreadsheets write them."""
+    quoted = _QUOTED.fullmatch(cell.strip())
+    return quoted[1].replace('""', '"') if quoted else cell
 
 
 class _Entries:
