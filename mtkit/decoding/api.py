@@ -196,18 +196,18 @@ class Translator:
         wider = _with_spare_hypotheses(request)
         # `yield` hands a search to the caller, and gets its answers (see `Searches`).
         answers = yield self.engine.search(window.sentences, wider, alone=alone)
-        draft = DraftTranslations(window, list(window.sentences), answers, window.join(answers))
+        draft = DraftTranslations(window, answers, window.join(answers))
         if not request.may_search_again:
             return draft.translations
         for fault in FAULTS:
             # First the hypotheses that the search has found already, then another search.
-            draft.mend(fault.name, fault.choose_others(draft))
+            fault.mend(draft, fault.find_known(draft))
             sentences = fault.find(draft)
             if not sentences:
                 continue
             changed = fault.change(wider)
             answers = yield self.engine.search([*sentences.values()], changed, alone=alone)
-            fault.mend(draft, sentences, answers)
+            fault.mend(draft, dict(zip(sentences, answers, strict=True)))
         return draft.translations
 
     def attention(
@@ -344,11 +344,14 @@ def _with_spare_hypotheses(request: Request) -> Request:
     """Return a request for all hypotheses of the beam; for an n-best list the beam is doubled.
 
     The spare ones replace hypotheses with incomplete characters and duplicate texts. With twice the
-    beam a batch has half as many sentences, so it takes no more memory.
+    beam a batch has half as many sentences, so it takes no more memory. With a glossary they have
+    scores, by which translations with its terms are compared with others.
     """
     settings = request.settings
     if request.sampling is not None:
         return request
+    if request.glossary:
+        request = replace(request, scores=True)
     if request.n_best == 1:
         return replace(request, n_best=settings.beam)
     wider = {"beam": 2 * settings.beam, "batch_tokens": max(1, settings.batch_tokens // 2)}

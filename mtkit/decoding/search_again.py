@@ -7,14 +7,19 @@ because each sentence would be translated as before.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 
+from mtkit.corpus.characters import is_sign
 from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.estimation.flags import has_loop
-from mtkit.decoding.text.line import Context, Translation
+from mtkit.decoding.text.line import Context, Subwords, Translation, WantedTerm
 from mtkit.decoding.text.pipeline import Window
+from mtkit.decoding.text.term_index import word_ranges
 from mtkit.decoding.text.term_subwords import encode_term
 from mtkit.decoding.text.terms import find_missing, without_hints
 
@@ -26,6 +31,11 @@ LOST_SPAN = "placeholder"
 """The flag of lines that lack a span; `Translator` splits them at all spans to search again."""
 MAX_TERM_SUBWORDS = 64
 """Most subwords of terms that a sentence is searched for; time and memory grow with them."""
+MAX_DROP = 1.0
+"""How much less log P per subword a translation with its terms may have, in nats."""
+MAX_GROWTH = 1.1
+"""How many times as many characters it may have, besides those of the terms."""
+_STOPS = re.compile(r"[.!?…؟。！？｡।॥۔።፧។៕։]+")
 
 
 @dataclass(frozen=True)
@@ -36,14 +46,28 @@ class DraftTranslations:
     """
 
     window: Window
-    sentences: list[Sentence]
-    """What was searched for, by place: at first, the sentences of the window."""
     answers: NBestLists
     translations: list[Translation]
 
-    def hypotheses(self) -> dict[int, Hypothesis]:
-        """Return by place the hypotheses of which the translations consist."""
-        return dict(enumerate(map(self.window.choose_best, self.answers)))
+    @cached_property
+    def leaves(self) -> list[Subwords]:
+        """What the model reads, by place."""
+        return [leaf for _, leaf in self.window.leaves()]
+
+    @cached_property
+    def terms(self) -> list[Sequence[WantedTerm]]:
+        """What the translation of each sentence should have, by place."""
+        return list(chain.from_iterable(line.terms_of_parts for line in self.window.lines))
+
+    def hypothesis(self, place: int) -> Hypothesis:
+        """Return the hypothesis that is the translation of a sentence."""
+        return self.window.choose_best(self.answers[place])
+
+    def sources(self, places: Sequence[int]) -> list[str]:
+        """Return the texts of sentences, as the model reads them without hints."""
+        tokenizer = self.window.context.tokenizer
+        parts = without_hints([self.leaves[place].ids for place in places], tokenizer)
+        return tokenizer.decode_source(parts)
 
     def mend(self, fault: str, answers: Mapping[int, list[Hypothesis]]) -> None:
         """Replace the answers of some places, and translate their lines by them."""
@@ -64,14 +88,25 @@ class DraftTranslations:
             self.translations[number] = replace(translation, mended=faults)
 
 
+@dataclass(frozen=True)
+class OtherAnswer:
+    """A hypothesis that may replace the translation of a sentence."""
+
+    place: int
+    hypothesis: Hypothesis
+    text: str
+    source: str
+    """The text of the sentence."""
+
+
 class Fault(ABC):
     """A fault of translations, and the second search that avoids it."""
 
     name: str
     """The flag of lines with the fault."""
 
-    def choose_others(self, draft: DraftTranslations) -> dict[int, list[Hypothesis]]:
-        """Return by place the same hypotheses in another order, if one of them lacks the fault."""
+    def find_known(self, draft: DraftTranslations) -> dict[int, list[Hypothesis]]:
+        """Return by place hypotheses of the first search that may lack the fault."""
         return {}
 
     @abstractmethod
@@ -83,33 +118,29 @@ class Fault(ABC):
         """Return the request of the second search, given that of the first."""
 
     @abstractmethod
-    def find_mended(
-        self, draft: DraftTranslations, hypotheses: Mapping[int, Hypothesis]
-    ) -> Container[int]:
-        """Return the places at which the hypotheses of the second search are to be kept."""
+    def is_mended(self, draft: DraftTranslations, other: OtherAnswer) -> bool:
+        """Return whether another answer lacks the fault, and is not worse than the translation."""
 
-    def mend(
-        self, draft: DraftTranslations, sentences: Mapping[int, Sentence], answers: NBestLists
-    ) -> None:
-        """Replace translations by those of the second search, for these sentences, if it is better.
-
-        From now on, the draft has these sentences: a search for another fault keeps their terms.
-        """
-        # There is no hypothesis if no translation obeys the second request.
-        found = {place: ranked for place, ranked in zip(sentences, answers, strict=True) if ranked}
-        best = {place: draft.window.choose_best(ranked) for place, ranked in found.items()}
-        mended = self.find_mended(draft, best)
-        kept = {place: ranked for place, ranked in found.items() if place in mended}
-        for place in kept:
-            draft.sentences[place] = sentences[place]
+    def mend(self, draft: DraftTranslations, answers: Mapping[int, list[Hypothesis]]) -> None:
+        """Replace each translation by the best answer that mends it; without one, it stays."""
+        tokenizer = draft.window.context.tokenizer
+        kept: dict[int, list[Hypothesis]] = {}
+        for (place, ranked), source in zip(answers.items(), draft.sources([*answers]), strict=True):
+            # As `Window.choose`, leave out incomplete characters if there are other hypotheses.
+            whole = [each for each in ranked if tokenizer.is_whole(each.tokens)] or ranked
+            texts = tokenizer.decode([hypothesis.tokens for hypothesis in whole])
+            for hypothesis, text in zip(whole, texts, strict=True):
+                if self.is_mended(draft, OtherAnswer(place, hypothesis, text, source)):
+                    kept[place] = [hypothesis, *(each for each in ranked if each is not hypothesis)]
+                    break
         draft.mend(self.name, kept)
 
 
 class Loop(Fault):
     """A loop: the translation repeats something over and over.
 
-    The translation of the second search is kept if it has no loop. Scores cannot decide, because
-    those of loops are high (configs/RESULTS.md).
+    A translation without a loop is better, whatever its length and its score: those of loops are
+    high (configs/RESULTS.md).
     """
 
     name = "loop"
@@ -120,79 +151,80 @@ class Loop(Fault):
         # A user who forbids n-grams has chosen how long they are.
         if is_usual or context.request.settings.no_repeat_ngram:
             return {}
-        looped = _find_loops(draft, draft.hypotheses())
-        return {place: draft.sentences[place] for place in sorted(looped)}
+        suspects: dict[int, list[int]] = {}
+        for place in range(len(draft.answers)):
+            tokens = draft.hypothesis(place).tokens
+            # Most translations repeat less, so that their text is not needed.
+            if len(tokens) - len(set(tokens)) >= MIN_REPEATED:
+                suspects[place] = tokens
+        texts = context.tokenizer.decode([*suspects.values()])
+        sources = draft.sources([*suspects])
+        return {
+            place: draft.window.sentences[place]
+            for place, text, source in zip(suspects, texts, sources, strict=True)
+            if has_loop(text, source)
+        }
 
     def change(self, request: Request) -> Request:
         update = {"no_repeat_ngram": NGRAM_IN_LOOP}
         return replace(request, settings=request.settings.model_copy(update=update))
 
-    def find_mended(
-        self, draft: DraftTranslations, hypotheses: Mapping[int, Hypothesis]
-    ) -> Container[int]:
-        return hypotheses.keys() - _find_loops(draft, hypotheses)
-
-
-def _find_loops(draft: DraftTranslations, hypotheses: Mapping[int, Hypothesis]) -> set[int]:
-    """Return the places at which a hypothesis has a loop that its source does not have."""
-    suspects = [
-        place for place, hypothesis in hypotheses.items() if _may_have_loop(hypothesis.tokens)
-    ]
-    tokenizer = draft.window.context.tokenizer
-    leaves = [leaf for _, leaf in draft.window.leaves()]
-    texts = tokenizer.decode([hypotheses[place].tokens for place in suspects])
-    read = without_hints([leaves[place].ids for place in suspects], tokenizer)
-    sources = tokenizer.decode_source(read)
-    return {
-        place
-        for place, text, source in zip(suspects, texts, sources, strict=True)
-        if has_loop(text, source)
-    }
-
-
-def _may_have_loop(tokens: Sequence[int]) -> bool:
-    """Return False for most translations without a loop, so that their text is not needed."""
-    return len(tokens) - len(set(tokens)) >= MIN_REPEATED
+    def is_mended(self, draft: DraftTranslations, other: OtherAnswer) -> bool:
+        return not has_loop(other.text, other.source)
 
 
 class MissingTerms(Fault):
     """A missing term: the translation lacks what a glossary demands.
 
-    Every translation of the second search has all terms of its sentence, and is kept.
+    Many translations with a term that the model would not choose are worse than the plain one: the
+    term hangs behind the full stop, or the sentence is said twice. So a translation with terms is
+    kept only if it is no longer, and not much less probable (limits: configs/RESULTS.md).
     """
 
     name = "term"
 
-    def choose_others(self, draft: DraftTranslations) -> dict[int, list[Hypothesis]]:
-        """Put the best hypothesis that has all terms first: that costs no second search."""
-        chosen: dict[int, list[Hypothesis]] = {}
-        for place, terms in _find_missing_terms(draft).items():
-            ranked = draft.answers[place]
-            texts = draft.window.context.tokenizer.decode([each.tokens for each in ranked])
-            obeying = [
-                hypothesis
-                for hypothesis, text in zip(ranked, texts, strict=True)
-                if not find_missing(terms, text)
-            ]
-            if obeying:
-                others = [each for each in ranked if each is not obeying[0]]
-                chosen[place] = [obeying[0], *others]
-        return chosen
+    def find_known(self, draft: DraftTranslations) -> dict[int, list[Hypothesis]]:
+        return {place: draft.answers[place] for place in _find_missing_terms(draft)}
 
     def find(self, draft: DraftTranslations) -> dict[int, Sentence]:
         found: dict[int, Sentence] = {}
         for place, terms in _find_missing_terms(draft).items():
             if encoded := encode_terms(terms, draft.window.context):
-                found[place] = replace(draft.sentences[place], terms=encoded)
+                found[place] = replace(draft.window.sentences[place], terms=encoded)
         return found
 
     def change(self, request: Request) -> Request:
         return request
 
-    def find_mended(
-        self, draft: DraftTranslations, hypotheses: Mapping[int, Hypothesis]
-    ) -> Container[int]:
-        return hypotheses.keys()
+    def is_mended(self, draft: DraftTranslations, other: OtherAnswer) -> bool:
+        first = draft.hypothesis(other.place)
+        (first_text,) = draft.window.context.tokenizer.decode([first.tokens])
+        terms = draft.terms[other.place]
+        missing = set(find_missing(terms, first_text))
+        still_missing = set(find_missing(terms, other.text))
+        if not still_missing < missing:
+            return False
+        alpha = draft.window.context.request.settings.length_penalty
+        drop = _mean_log_prob(first, alpha) - _mean_log_prob(other.hypothesis, alpha)
+        return not is_worse(other, first_text, missing - still_missing, drop)
+
+
+def is_worse(other: OtherAnswer, first_text: str, terms: Collection[str], drop: float) -> bool:
+    """Return whether a translation with new terms has a loop, or is longer or far less probable.
+
+    Each of the terms may take the place of one word, whatever its own length. `drop`: how much less
+    log P per subword the other answer has than the first translation.
+    """
+    words = _count_words(first_text) + sum(_count_words(term) - 1 for term in terms)
+    stops = _count_stops(first_text) + sum(map(_count_stops, terms))
+    characters = MAX_GROWTH * len(first_text) + sum(map(len, terms))
+    return (
+        drop > MAX_DROP
+        or len(other.text) > characters  # one word may be a loop: 3000000000000
+        or _count_words(other.text) > words
+        or _count_stops(other.text) > stops
+        or has_loop(other.text, other.source)
+    )
 
 
 def _find_missing_terms(draft: DraftTranslations) -> dict[int, list[str]]:
@@ -201,11 +233,26 @@ def _find_missing_terms(draft: DraftTranslations) -> dict[int, list[str]]:
     if not any(missing):
         return {}
     wanted = [
-        [term for term in terms if term in missing[number]]
-        for number, line in enumerate(draft.window.lines)
-        for terms in line.terms_of_parts
+        [term.text for term in terms if term.text in missing[number]]
+        for (number, _), terms in zip(draft.window.leaves(), draft.terms, strict=True)
     ]
     return {place: terms for place, terms in enumerate(wanted) if terms}
+
+
+def _count_words(text: str) -> int:
+    return sum(not is_sign(text[start]) for start, _ in word_ranges(text))
+
+
+def _count_stops(text: str) -> int:
+    return len(_STOPS.findall(text))
+
+
+def _mean_log_prob(hypothesis: Hypothesis, length_penalty: float) -> float:
+    """Return log P per subword."""
+    if hypothesis.score is None:
+        raise ValueError("a search for terms needs scores")
+    length = max(len(hypothesis.tokens), 1)
+    return float(hypothesis.score * length ** (length_penalty - 1))
 
 
 def encode_terms(terms: Sequence[str], context: Context) -> list[list[int]]:
@@ -224,7 +271,7 @@ def encode_terms(terms: Sequence[str], context: Context) -> list[list[int]]:
 
 
 FAULTS: Sequence[Fault] = (
-    MissingTerms(),
-    Loop(),  # last, because a search for a missing term often ends in a loop
+    Loop(),
+    MissingTerms(),  # last, because the other second search may lose terms
 )
 """The faults, in the order in which they are mended."""

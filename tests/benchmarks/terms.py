@@ -21,7 +21,7 @@ from pathlib import Path
 
 from mtkit.corpus.characters import is_letter
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.text.line import Line
+from mtkit.decoding.text.line import Line, WantedTerm
 from mtkit.decoding.text.sentences import UNSPACED
 from mtkit.decoding.text.term_index import word_ranges
 from mtkit.decoding.text.terms import find_missing
@@ -105,7 +105,7 @@ def translate_each(
 def count_terms(terms: Sequence[tuple[str, str]], translations: Sequence[str]) -> str:
     """Return the share of terms that the translations have, and the share as they are."""
     pairs = list(zip(terms, translations, strict=True))
-    lenient = sum(not find_missing([target], text) for (_, target), text in pairs)
+    lenient = sum(not find_missing([WantedTerm(target)], text) for (_, target), text in pairs)
     strict = sum(target in text for (_, target), text in pairs)
     return f"{lenient / len(pairs):.1%} (as they are: {strict / len(pairs):.1%})"
 

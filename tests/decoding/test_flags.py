@@ -25,6 +25,7 @@ from mtkit.decoding.estimation.estimator import Estimator
 from mtkit.decoding.estimation.facts import TrainingFacts
 from mtkit.decoding.estimation.flags import FLAGS, find_flags
 from mtkit.decoding.estimation.translated import TranslatedLine
+from mtkit.decoding.text.line import WantedTerm
 from mtkit.decoding.text.terms import find_missing
 from mtkit.decoding.text.untranslatable import find_untranslatable, lost_spans, without_spans
 from mtkit.decoding.translate import Files, Format, translate
@@ -73,7 +74,9 @@ def line_of(source: str, text: str, *, is_finished: bool = True) -> TranslatedLi
         letters=count_letters(without_spans(source)),
         is_finished=is_finished,
         lost=lost_spans(find_untranslatable(source), text),
-        missing_terms=find_missing([target for term, target in TERMS if term in source], text),
+        missing_terms=find_missing(
+            [WantedTerm(target) for term, target in TERMS if term in source], text
+        ),
         source_parts=SOURCES.encode_source([source]),
         target_parts=TARGETS.encode_target([text]),
     )

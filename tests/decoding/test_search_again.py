@@ -19,9 +19,9 @@ from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.engines.engine import Engine, Hypothesis, NBestLists, Request, Sentence
-from mtkit.decoding.search_again import MAX_TERM_SUBWORDS, NGRAM_IN_LOOP, encode_terms
+from mtkit.decoding.search_again import MAX_DROP, MAX_TERM_SUBWORDS, NGRAM_IN_LOOP, encode_terms
 from mtkit.decoding.text import pipeline
-from mtkit.decoding.text.line import Context, Line, Span, SplitSpan, Translation
+from mtkit.decoding.text.line import Context, Line, Span, SplitSpan, Translation, WantedTerm
 from mtkit.decoding.text.term_subwords import encode_term, find_word_parts
 from mtkit.errors import MtkitError
 
@@ -172,14 +172,15 @@ def dog(monkeypatch: pytest.MonkeyPatch) -> None:
     """A glossary by which every sentence with "dog" must have "men" and "boat"."""
 
     def expect(spans: Sequence[Span], _: Context) -> list[SplitSpan]:
-        terms = [["men", "boat"] if "dog" in span.text else [] for span in spans]
+        wanted = [WantedTerm("men"), WantedTerm("boat")]
+        terms = [wanted if "dog" in span.text else [] for span in spans]
         return [SplitSpan([span], terms=of) for span, of in zip(spans, terms, strict=True)]
 
     finish = pipeline.Window._finish
 
     def finish_and_compare(window: Any, answer: Any, hypotheses: Any, line: Any) -> Translation:
         translation = finish(window, answer, hypotheses, line)
-        wanted = [term for terms in line.terms_of_parts for term in terms]
+        wanted = [term.text for terms in line.terms_of_parts for term in terms]
         missing = [term for term in wanted if term not in translation.text]
         return replace(translation, missing_terms=missing)
 
@@ -189,13 +190,13 @@ def dog(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("dog")
 def test_sentences_without_their_terms_are_searched_with_the_missing_ones() -> None:
-    script = (["It rains.", CLEAN, "Two men run."], ["Two men, one boat."])
+    script = (["It rains.", "A dog runs here.", "Two men run."], ["A men boat runs."])
     translator, engine = translator_of(*script, sentences="en")
     lines = ["This is one sentence. The dog runs here.", "Any dog."]
-    engine.script[1].append("Two men in a boat.")
+    engine.script[1].append("Two men boat.")
     first, second = translator.results(lines)
-    assert first.text == "It rains. Two men, one boat."
-    assert second.text == "Two men in a boat."
+    assert first.text == "It rains. A men boat runs."
+    assert second.text == "Two men boat."
     assert first.mended == second.mended == ("term",)
     assert first.missing_terms == second.missing_terms == []
     (sentences, request), (again, other_request) = engine.searches
@@ -209,10 +210,10 @@ def test_sentences_without_their_terms_are_searched_with_the_missing_ones() -> N
 
 @pytest.mark.usefixtures("dog")
 def test_a_hypothesis_of_the_first_search_that_has_all_terms_costs_no_second_search() -> None:
-    ranked = "Any dog.|Two men run.|Two men in a boat.|Men, men, one boat."
+    ranked = "Any old dog.|Two old plains.|Any men boat.|Men, men boat."
     translator, engine = translator_of([ranked])
     (translation,) = translator.results(["Any dog."])
-    assert translation.text == "Two men in a boat."
+    assert translation.text == "Any men boat."
     assert translation.mended == ("term",)
     assert len(engine.searches) == 1
 
@@ -225,23 +226,91 @@ def test_if_the_terms_do_not_fit_the_first_translation_stays() -> None:
     assert translation.missing_terms == ["men", "boat"]
 
 
+WORSE = {
+    "it hangs the terms behind the full stop": "A dog runs. men boat.",
+    "it has more words": "A men boat runs and rains.",
+    "it has a longer word": "A men boat runnnnnnnnnnnnn.",
+    "it has more full stops": "men. boat.",
+    "it has a loop": "men boat men boat men boat men boat",
+    "it lacks the terms": "A boy runs here.",
+}
+
+
 @pytest.mark.usefixtures("dog")
-def test_if_a_translation_with_the_terms_has_a_loop_the_next_search_keeps_the_terms() -> None:
-    loop_with_terms = "men boat boat boat boat"
-    translator, engine = translator_of([CLEAN], [loop_with_terms], ["Two men, one boat."])
+@pytest.mark.parametrize("second", WORSE.values(), ids=WORSE)
+def test_a_glossary_never_destroys_a_sentence_the_plain_translation_stays_if(second: str) -> None:
+    translator, _ = translator_of(["A dog runs here."], [second])
     (translation,) = translator.results(["Any dog."])
-    assert translation.text == "Two men, one boat."
-    assert translation.mended == ("term", "loop")
-    assert [len(sentence.terms) for (sentence,), _ in engine.searches] == [0, 2, 2]
+    assert translation.text == "A dog runs here."
+    assert translation.mended == ()
+    assert translation.missing_terms == ["men", "boat"]
+
+
+@pytest.mark.usefixtures("dog")
+@pytest.mark.parametrize(("drop", "is_kept"), [(0.9 * MAX_DROP, True), (1.1 * MAX_DROP, False)])
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
+def test_a_translation_with_the_terms_is_kept_only_if_it_is_not_much_less_probable(
+    drop: float, is_kept: bool, length_penalty: float
+) -> None:
+    translator, engine = translator_of([CLEAN], ["men boat."], length_penalty=length_penalty)
+
+    def complete(future: Future[NBestLists]) -> None:
+        number = engine.futures.index(future)
+        text = engine.script[number][0]
+        found = hypothesis(text)
+        length = len(found.tokens)
+        mean = -1.0 - drop * number  # log P per subword
+        future.set_result([[replace(found, score=mean * length ** (1 - length_penalty))]])
+
+    engine.complete = complete  # type: ignore[method-assign]
+    (translation,) = translator.results(["Any dog."])
+    assert (translation.text == "men boat.") == is_kept
+    assert ("men" in translation.missing_terms) != is_kept
+
+
+@pytest.mark.usefixtures("dog")
+def test_the_first_hypothesis_of_the_second_search_that_is_no_worse_is_kept() -> None:
+    answers = "A dog runs. men boat.|A men boat and a dog.|men boat.|Two men boat."
+    translator, _ = translator_of([CLEAN], [answers], beam=4)
+    (translation,) = translator.results(["Any dog."])
+    assert translation.text == "men boat."
+
+
+@pytest.mark.usefixtures("dog")
+def test_a_translation_with_one_more_term_is_kept_and_one_that_loses_a_term_is_not() -> None:
+    translator, _ = translator_of([CLEAN], ["A men runs."])
+    (translation,) = translator.results(["Any dog."])
+    assert translation.text == "A men runs."
+    assert translation.missing_terms == ["boat"]
+    translator, _ = translator_of(["A men runs."], ["A boat runs."])
+    (translation,) = translator.results(["Any dog."])
+    assert translation.text == "A men runs."
+
+
+def test_a_term_of_several_words_may_take_the_place_of_one_word() -> None:
+    translator, _ = translator_of(["A dog runs."], ["A Two men runs."])
+    (translation,) = translator.results(["Any dog."], glossary={"dog": "Two men"})
+    assert translation.text == "A Two men runs."
+
+
+@pytest.mark.usefixtures("dog")
+def test_terms_are_demanded_of_a_translation_whose_loop_has_ended() -> None:
+    translator, engine = translator_of([LOOP], [CLEAN], ["men boat."])
+    (translation,) = translator.results(["Any dog."])
+    assert translation.text == "men boat."
+    assert translation.mended == ("loop", "term")
+    assert [len(sentence.terms) for (sentence,), _ in engine.searches] == [0, 0, 2]
     ngrams = [request.settings.no_repeat_ngram for _, request in engine.searches]
-    assert ngrams == [0, 0, NGRAM_IN_LOOP]
+    assert ngrams == [0, NGRAM_IN_LOOP, 0]
 
 
 @pytest.mark.usefixtures("dog")
-def test_terms_matter_more_than_loops() -> None:
-    translator, _ = translator_of([CLEAN], ["men boat boat boat boat"], [LOOP])
-    (translation,) = translator.results(["Any dog."])
-    assert translation.text == "men boat boat boat boat"
+def test_no_search_has_sentences_with_terms_and_others_without() -> None:
+    script = ([CLEAN, LOOP, CLEAN, LOOP], [CLEAN, CLEAN], ["men boat."] * 2)
+    translator, engine = translator_of(*script)
+    translator.translate(["Any dog.", "One.", "Two.", "This dog."])
+    kinds = [{bool(sentence.terms) for sentence in sentences} for sentences, _ in engine.searches]
+    assert kinds == [{False}, {False}, {True}]
 
 
 def test_terms_have_few_subwords_all_of_them_spelled_by_the_vocabulary() -> None:
@@ -267,7 +336,7 @@ def test_a_term_decodes_to_itself_at_any_place(term: str) -> None:
 
 @pytest.mark.parametrize("engine", ["auto", "torch", "ctranslate2"])
 @pytest.mark.parametrize("compute_type", ["auto", "int8"])
-@pytest.mark.usefixtures("dog")
+@pytest.mark.usefixtures("dog", "unlimited_terms")
 def test_pytorch_finds_translations_with_the_terms_for_every_engine(
     tmp_path: Path, engine: str, compute_type: str
 ) -> None:
@@ -287,7 +356,7 @@ def test_pytorch_finds_translations_with_the_terms_for_every_engine(
     translator.close()
 
 
-@pytest.mark.usefixtures("dog")
+@pytest.mark.usefixtures("dog", "unlimited_terms")
 def test_every_architecture_finds_translations_with_the_terms(tmp_path: Path) -> None:
     path = write_model(tmp_path / "model", TOKENIZER, seq2seq(), max_length=40)
     translator = load(path, "cpu", beam=2, n_best=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -21,7 +22,7 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.engines.engine import Engine, Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.losses import Losses
-from mtkit.decoding.text.line import Line, Translation
+from mtkit.decoding.text.line import Line, Translation, WantedTerm
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.terms import find_missing, mask_hints
 from mtkit.decoding.translate import Files, Format, translate
@@ -190,6 +191,7 @@ def test_without_a_term_nothing_changes(
     assert not any(line.terms for line in with_glossary.lines)
 
 
+@pytest.mark.usefixtures("unlimited_terms")
 def test_a_model_without_hints_reads_the_plain_line_and_a_second_search_finds_the_terms(
     without_hints: Tokenizer,
 ) -> None:
@@ -300,7 +302,7 @@ def test_masked_hints_keep_their_length() -> None:
 def test_a_term_is_there_in_any_case_and_as_an_inflected_form(
     target: str, translation: str
 ) -> None:
-    assert find_missing([target, target], translation) == []
+    assert find_missing([WantedTerm(target)] * 2, translation) == []
 
 
 @pytest.mark.parametrize(
@@ -316,7 +318,62 @@ def test_a_term_is_there_in_any_case_and_as_an_inflected_form(
     ],
 )
 def test_another_word_is_not_the_term(target: str, translation: str) -> None:
-    assert find_missing([target, target], translation) == [target]
+    assert find_missing([WantedTerm(target)] * 2, translation) == [target]
+
+
+KEPT = [
+    ("iterator", "un iterador", False),
+    ("iterator", "el iterator nuevo", True),
+    ("iterator", "Iterator ist da", True),
+    ("iterator", "DER ITERATOR", True),
+    ("iterator", "iterators", False),
+    ("iterator", "itérator", False),
+    ("iterator", "", False),
+    ("iPhone", "das Iphone", False),
+    ("iPhone", "das iPhone", True),
+    ("iPhone", "das IPHONE", True),
+    ("New York", "in New Yorks Straßen", False),
+    ("New York", "in New York.", True),
+    ("café", "ein cafe", False),
+    ("npm", "npm을 쓴다", True),
+    ("C++", "in C++", True),
+    ("C++", "in C", False),
+]
+
+
+@pytest.mark.parametrize(("term", "translation", "is_there"), KEPT)
+def test_a_term_that_stays_untranslated_has_the_same_letters(
+    term: str, translation: str, is_there: bool
+) -> None:
+    missing = find_missing([WantedTerm(term, is_kept=True)], translation)
+    assert missing == ([] if is_there else [term])
+
+
+@given(
+    term=st.lists(st.text("ab\u00e9", min_size=1, max_size=4), min_size=1, max_size=3),
+    words=st.lists(st.text("ab\u00e9", min_size=1, max_size=8), max_size=8),
+)
+def test_a_term_is_found_at_the_places_where_each_word_is_a_form_of_its_word(
+    term: list[str], words: list[str]
+) -> None:
+    def is_form(word: str, target: str) -> bool:
+        word, target = (each.replace("\u00e9", "e") for each in (word, target))
+        stem = max(3, math.ceil(2 * len(target) / 3))
+        return word == target or (len(target) >= stem and word.startswith(target[:stem]))
+
+    places = [words[start : start + len(term)] for start in range(len(words) - len(term) + 1)]
+    has_form = any(all(map(is_form, place, term)) for place in places)
+    text, wanted = " ".join(words), " ".join(term)
+    assert (find_missing([WantedTerm(wanted)], text) == []) == has_form
+    assert (find_missing([WantedTerm(wanted, is_kept=True)], text) == []) == (term in places)
+
+
+@pytest.mark.parametrize("entries", [{"dog": ""}, {"dog": "dog"}])
+def test_an_entry_whose_translation_is_the_term_itself_asks_for_the_same_letters(
+    entries: dict[str, Any], tokenizer: Tokenizer
+) -> None:
+    (line,) = open_window([Line("A dog runs.")], tokenizer, request_of(glossary=entries)).lines
+    assert line.terms == [WantedTerm("dog", is_kept=True)]
 
 
 def test_the_warning_counts_lines_and_names_the_first() -> None:

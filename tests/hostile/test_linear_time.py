@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -55,7 +56,7 @@ from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.reading import label_words
 from mtkit.decoding.text.case import truecase
 from mtkit.decoding.text.glossary import open_glossary, read_glossary
-from mtkit.decoding.text.line import Context, Line, Span
+from mtkit.decoding.text.line import Context, Line, Span, WantedTerm
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.sentences import split_sentences
 from mtkit.decoding.text.term_index import index_of
@@ -114,6 +115,10 @@ def _followed(before: str, after: str) -> Text:
 
 def _numbers(length: int) -> str:
     return " ".join(map(str, range(1001, 1001 + length // 5)))
+
+
+def _codes(length: int) -> str:
+    return " ".join(f"ABC{number:06}" for number in range(length // 10))
 
 
 def _dates(length: int) -> str:
@@ -274,6 +279,7 @@ TEXTS: dict[str, Text] = {
     **{name: _repeated(unit) for name, unit in UNITS.items()},
     "numbers that differ": _numbers,
     "dates that differ": _dates,
+    "codes that begin alike": _codes,
     "nested (": _followed("(", ")"),
     "nested [": _followed("[", "]"),
     "nested “": _followed("“", "”"),
@@ -375,7 +381,7 @@ def hint_and_look_for_terms(text: str) -> None:
         with suppress(MtkitError):
             glossary = open_glossary(entries)
             terms = index_of(glossary).find_terms(text)
-            find_missing([term.target for term in terms], text)
+            find_missing([WantedTerm(term.target, term.is_kept) for term in terms], text)
             changed = Request(DecodingSettings(max_length=20), glossary=glossary)
             open_window([Line(text)], tokenizer_with_hints(), changed)
 
@@ -385,7 +391,15 @@ def find_in_hostile_glossary(text: str) -> None:
     glossary = open_glossary({f"{'He ' * count}x": "y" for count in range(1, 100)})
     index_of(glossary).find_terms(text)
     index_of(glossary).find_terms("He " * (len(text) // 3))
-    find_missing([f"{'He ' * count}x" for count in range(1, 10)], text)
+    find_missing([WantedTerm(f"{'He ' * count}x") for count in range(1, 10)], text)
+
+
+def find_each_word(text: str) -> None:
+    """Look for the words of a line, and for pairs of them, as terms in the reversed line."""
+    words = text.split()
+    pairs = (" ".join(pair) for pair in pairwise(words))
+    terms = [WantedTerm(term, is_kept) for term in (*words, *pairs) for is_kept in (False, True)]
+    find_missing(terms, " ".join(reversed(words)))
 
 
 def read_as_glossary(content: Callable[[str], str], text: str) -> None:
@@ -577,6 +591,7 @@ FUNCTIONS: dict[str, TextFunction] = {
         lambda text: "".join(f"{row} {line}\t{line}\n" for row, line in enumerate(lines_of(text))),
     ),
     "find terms that begin alike": find_in_hostile_glossary,
+    "find each word as a term": find_each_word,
     "table": lambda text: list(table([[text, text]] * 2)),
 }
 """Functions that read text, by their names; those of MODULES and rules need no entry."""
@@ -705,6 +720,7 @@ def check_all(name: str, texts: dict[str, Text], places: dict[str, str], longest
 
 SLOWEST = {
     "corpus.languages.rank_languages",  # `serve` ranks only the beginning of a text
+    "find each word as a term",
     "find terms that begin alike",
     "read a glossary of short lines",
     "text steps that lose placeholders",
@@ -731,6 +747,10 @@ def test_time_grows_at_most_linearly_with_the_length_of_a_line(name: str) -> Non
 def test_time_of_slow_functions_grows_at_most_linearly(name: str) -> None:
     place = "after a sentence, before a word"
     check_all(name, TEXTS, {place: PLACES[place]}, SCREENED_OF_SLOW)
+
+
+def test_looking_for_many_terms_that_begin_alike_takes_linear_time() -> None:
+    check_all("find each word as a term", {"codes": _codes}, {"alone": "{}"}, SCREENED)
 
 
 def mixtures(seed: str) -> dict[str, Text]:

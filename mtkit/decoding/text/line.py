@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mtkit.arguments import check_text
 from mtkit.config.target_tags import standard_tag
@@ -169,6 +170,14 @@ def join_answers(answers: Sequence[Answer]) -> Answer:
     return Answer(text, links)
 
 
+class WantedTerm(NamedTuple):
+    """What a translation should have, because a glossary says so."""
+
+    text: str
+    is_kept: bool = False
+    """Whether it is a term that stays untranslated: then no other form of it counts."""
+
+
 @dataclass(frozen=True)
 class SplitSpan:
     """What a step makes of a span, and the way back."""
@@ -179,8 +188,7 @@ class SplitSpan:
     """Makes one answer of the answers to all parts, copied ones included."""
     prefix: Sequence[int] = ()
     """Target subwords that the translation of the first part begins with."""
-    terms: Sequence[str] = ()
-    """What the translation should have, because a glossary says so."""
+    terms: Sequence[WantedTerm] = ()
 
 
 TextStep = Callable[[Sequence[Span], Context], list[SplitSpan]]

@@ -28,6 +28,7 @@ from mtkit.decoding.text.line import (
     Subwords,
     TextStep,
     Translation,
+    WantedTerm,
     join_answers,
     normalised_prefix,
     normalised_text,
@@ -72,7 +73,7 @@ class _Tree:
     branches: Sequence[_Tree | Leaf]
     join: Join
     prefix: Sequence[int]
-    terms: Sequence[str]
+    terms: Sequence[WantedTerm]
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class SplitLine:
     """The words of the line, if alignments are requested."""
     spans: Sequence[str]
     """What a translation should have as it is, such as URLs and placeholders."""
-    terms: Sequence[str]
+    terms: Sequence[WantedTerm]
     """What a translation should have, because a glossary says so, in order."""
     letters: int
     """Number of letters outside of the spans."""
@@ -101,7 +102,7 @@ class SplitLine:
         return [leaf.ids for leaf in self.leaves if isinstance(leaf, Subwords)]
 
     @property
-    def terms_of_parts(self) -> list[Sequence[str]]:
+    def terms_of_parts(self) -> list[Sequence[WantedTerm]]:
         """For each of the same leaves, what its translation should have by the glossary."""
         return [
             terms
@@ -383,7 +384,9 @@ def _leaves(tree: _Tree | Leaf, prefix: Sequence[int] = ()) -> Iterator[tuple[Le
         prefix = ()  # it belongs to the first branch alone
 
 
-def _terms_of_leaves(tree: _Tree | Leaf, terms: Sequence[str] = ()) -> Iterator[Sequence[str]]:
+def _terms_of_leaves(
+    tree: _Tree | Leaf, terms: Sequence[WantedTerm] = ()
+) -> Iterator[Sequence[WantedTerm]]:
     """Yield what the steps expect of the translation of each leaf."""
     if not isinstance(tree, _Tree):
         yield terms
@@ -395,7 +398,7 @@ def _terms_of_leaves(tree: _Tree | Leaf, terms: Sequence[str] = ()) -> Iterator[
         yield from _terms_of_leaves(branch, terms)
 
 
-def _terms(tree: _Tree | Leaf) -> Iterator[str]:
+def _terms(tree: _Tree | Leaf) -> Iterator[WantedTerm]:
     """Yield what the steps expect of a translation, in order."""
     if isinstance(tree, _Tree):
         yield from tree.terms

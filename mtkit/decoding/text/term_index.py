@@ -38,6 +38,8 @@ class Term(NamedTuple):
     end: int
     target: str
     """What it becomes; of a term that stays untranslated, itself, as the text has it."""
+    is_kept: bool = False
+    """Whether it stays untranslated."""
 
 
 @cache
@@ -121,7 +123,7 @@ class TermIndex:
                 before = spaced[slice(*words[number - 1])] if number else ""
                 target = self._target_of(spaced[start:end], before, case)
                 if target is not None:
-                    terms.append(Term(start, end, target or text[start:end]))
+                    terms.append(Term(start, end, target or text[start:end], is_kept=not target))
                     count = length
                     break
             number += count or 1

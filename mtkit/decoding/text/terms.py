@@ -17,7 +17,7 @@ from functools import cache
 from mtkit.corpus.files import tell_once
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.estimation.estimator import Estimator
-from mtkit.decoding.text.line import Context, Span, SplitSpan
+from mtkit.decoding.text.line import Context, Span, SplitSpan, WantedTerm
 from mtkit.decoding.text.term_index import Term, index_of, word_ranges
 from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer
@@ -29,8 +29,12 @@ _HINT = re.compile(
 )
 _MARK = "\u0300"
 _HANGUL = re.compile("[\uac00-\ud7a3]")
+_PARTICLE = re.compile(r"(?<=[^\W\uac00-\ud7a3])(?=[\uac00-\ud7a3])")
+"""Where a word of another script ends, and Hangul begins."""
 MIN_BEGINNING = 3
 """Fewest letters that two forms of a word begin with."""
+MAX_PLACES = 1000
+"""Most places in a translation at which a term is looked for."""
 LAST_CLASS_OF_SIGNS = 9
 """Marks of higher combining classes are accents, points and tones."""
 
@@ -57,7 +61,7 @@ def direct_glossary(request: Request, tokenizer: Tokenizer, estimator: Estimator
         tell_once(
             say,
             f"{glossary.name}: this model was trained without hints; a sentence whose translation "
-            "lacks a term is searched again, which takes PyTorch some 15 times as long",
+            "lacks a term is searched again, which takes PyTorch 10 to 100 times as long",
         )
     return request if directed is glossary else replace(request, glossary=directed)
 
@@ -73,7 +77,8 @@ def hint_terms(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
     for span in spans:
         terms = index.find_terms(span.text, span.line.text)
         part = add_hints(span, terms) if terms and has_hints else span
-        splits.append(SplitSpan([part], terms=[term.target for term in terms]))
+        wanted = [WantedTerm(term.target, term.is_kept) for term in terms]
+        splits.append(SplitSpan([part], terms=wanted))
     return splits
 
 
@@ -139,43 +144,86 @@ def without_hints(parts: Sequence[Sequence[int]], tokenizer: Tokenizer) -> list[
     return plain_parts
 
 
-def find_missing(targets: Iterable[str], translation: str) -> list[str]:
-    """Return those of the targets of terms that a translation lacks, each once, in order.
+def find_missing(terms: Iterable[WantedTerm], translation: str) -> list[str]:
+    """Return those of the terms that a translation lacks, each once, in order.
 
-    A target is there if its words follow each other in the translation, in any case, with any
+    A term is there if its words follow each other in the translation, in any case, with any
     accents. An inflected form counts: it begins with two thirds of the letters of the word, and
-    with at least MIN_BEGINNING.
+    with at least MIN_BEGINNING. But a term that stays untranslated has the same letters; only its
+    first letter, or all letters, may have become capitals.
     """
-    expected = dict.fromkeys(targets)
+    expected = dict.fromkeys(terms)
     if not expected:
         return []
     words = _Words(translation)
-    return [target for target in expected if not words.have(target)]
+    return list(dict.fromkeys(term.text for term in expected if not words.have(term)))
 
 
 class _Words:
-    """The words of a translation, by how they begin."""
+    """The words of a translation, by how they begin.
+
+    The time to look for a term does not depend on their number.
+    """
 
     def __init__(self, text: str) -> None:
-        self._words = _plain_words(text)
-        self._places: dict[str, list[int]] = defaultdict(list)
-        """The places of the words that begin alike."""
-        for place, word in enumerate(self._words):
-            self._places[_beginning(word)].append(place)
-
-    def have(self, target: str) -> bool:
-        """Return whether the words of a target follow each other somewhere."""
-        words = _plain_words(target)
-        return any(
-            all(map(_is_form, self._words[place : place + len(words)], words))
-            for place in self._places.get(_beginning(words[0]), ())
-            if place + len(words) <= len(self._words)
+        self._written = _split_words(text)
+        self._plain = _plain_words(self._written)
+        self._longest_first = sorted(
+            range(len(self._plain)), key=lambda place: len(self._plain[place]), reverse=True
         )
+        self._places: dict[int | None, dict[str, list[int]]] = {}
+        """The places of the words that begin alike, by how many letters they have in common."""
+
+    def have(self, term: WantedTerm) -> bool:
+        """Return whether the words of a term follow each other somewhere."""
+        written = _split_words(term.text)
+        words = _plain_words(written)
+        lengths = [None if term.is_kept else _count_common(word) for word in words]
+        # Where its rarest word is, because many terms may have a word in common.
+        number, places = min(
+            enumerate(map(self._find_places, words, lengths)), key=lambda found: len(found[1])
+        )
+        for place in places[:MAX_PLACES]:
+            start = place - number
+            end = start + len(words)
+            if start < 0 or end > len(self._plain):
+                continue
+            if term.is_kept:
+                is_there = _is_kept(self._written[start:end], written)
+            else:
+                is_there = all(map(_begin_alike, self._plain[start:end], words, lengths))
+            if is_there:
+                return True
+        return False
+
+    def _find_places(self, word: str, length: int | None) -> list[int]:
+        """Return where words begin with so many letters of this one; None: where they equal it."""
+        if length not in self._places:
+            self._places[length] = self._index(length)
+        return self._places[length].get(word[:length], [])
+
+    def _index(self, length: int | None) -> dict[str, list[int]]:
+        """Return the places of words by so many letters at their beginning (None: all letters)."""
+        places: dict[str, list[int]] = defaultdict(list)
+        for place in self._longest_first:
+            word = self._plain[place]
+            if length is not None and len(word) < length:
+                break  # so that all indices together take no longer than one of all letters
+            places[word[:length]].append(place)
+        return places
 
 
-def _plain_words(text: str) -> list[str]:
-    """Return the words and signs of a text in small letters and without accents."""
-    return [_without_accents(text[start:end].casefold()) for start, end in word_ranges(text)]
+def _split_words(text: str) -> list[str]:
+    """Return the words and signs of a text; a Korean particle after another script is a word."""
+    words = [text[start:end] for start, end in word_ranges(text)]
+    if not _HANGUL.search(text):
+        return words
+    return [part for word in words for part in _PARTICLE.split(word)]
+
+
+def _plain_words(words: Iterable[str]) -> list[str]:
+    """Return words and signs in small letters and without accents."""
+    return [_without_accents(word.casefold()) for word in words]
 
 
 def _without_accents(word: str) -> str:
@@ -198,16 +246,20 @@ def _without_accent(letter: str) -> str:
     return "".join(part for part in parts if unicodedata.combining(part) <= LAST_CLASS_OF_SIGNS)
 
 
-def _beginning(word: str) -> str:
-    """Return what all forms of a word have in common."""
-    return word[0] if _HANGUL.match(word) else word[:MIN_BEGINNING]
+def _count_common(word: str) -> int | None:
+    """Return how many letters all forms of a word have in common; None: it has no other form."""
+    if _HANGUL.match(word):
+        return len(word)  # particles follow a noun
+    stem = max(MIN_BEGINNING, -(-2 * len(word) // 3))  # rounded up
+    return stem if len(word) >= stem else None
 
 
-def _is_form(word: str, target: str) -> bool:
-    """Return whether a word is the target, or begins like it."""
-    if word == target:
-        return True
-    if _HANGUL.match(target):
-        return word.startswith(target)  # particles follow a noun
-    stem = max(MIN_BEGINNING, -(-2 * len(target) // 3))  # rounded up
-    return len(target) >= stem and word[:stem] == target[:stem]
+def _begin_alike(word: str, other: str, length: int | None) -> bool:
+    return word[:length] == other[:length]
+
+
+def _is_kept(written: Sequence[str], term: Sequence[str]) -> bool:
+    """Return whether words are those of a term; capitals may begin it, or be all of it."""
+    first, *others = term
+    with_capital = [first[:1].upper() + first[1:], *others]
+    return list(written) in (list(term), with_capital, [word.upper() for word in term])
