@@ -43,10 +43,10 @@ class AutoEngine(Engine):
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
     ) -> Future[NBestLists]:
-        if any(sentence.terms for sentence in sentences):
-            engine = self._engine_for_terms()
-        else:
-            engine = self.engine_for(request)
+        with_terms = sum(bool(sentence.terms) for sentence in sentences)
+        if 0 < with_terms < len(sentences):
+            raise ValueError("sentences with and without terms need separate calls")
+        engine = self._engine_for_terms() if with_terms else self.engine_for(request)
         return engine.search(sentences, request, alone=alone)
 
     def close(self) -> None:

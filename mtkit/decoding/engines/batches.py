@@ -9,26 +9,31 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from threading import Lock
 
 from mtkit.decoding.engines.engine import Hypothesis, Lifetime, NBestLists, Request, Sentence
 
 
-def divide(
-    sentences: Sequence[Sentence], indices: Iterable[int], max_tokens: int
-) -> Iterator[list[int]]:
-    """Divide the sentences with these indices into batches of at most `max_tokens`, padded.
+def divide(sentences: Sequence[Sentence], max_tokens: int) -> Iterator[list[int]]:
+    """Divide sentences into batches of one kind with at most `max_tokens`, padded, in all beams.
 
-    A batch is a list of indices. A longer sentence has a batch of its own. The longest sentences
-    come first, so that all workers end at about the same time.
+    A batch is a list of indices. A longer sentence has a batch of its own. Of each kind, the
+    longest sentences come first, so that all workers end at about the same time.
     """
-    longest_first = sorted(indices, key=lambda index: len(sentences[index].source), reverse=True)
-    begin = 0
-    while begin < len(longest_first):
-        width = len(sentences[longest_first[begin]].source)
-        size = max(1, max_tokens // width)
-        yield longest_first[begin : begin + size]
-        begin += size
+
+    def kind_and_length(index: int) -> tuple[tuple[bool, int], int]:
+        return sentences[index].kind, len(sentences[index].source)
+
+    longest_first = sorted(range(len(sentences)), key=kind_and_length, reverse=True)
+    for _, indices in groupby(longest_first, lambda index: sentences[index].kind):
+        of_kind = list(indices)
+        begin = 0
+        while begin < len(of_kind):
+            longest = sentences[of_kind[begin]]
+            size = max(1, max_tokens // (len(longest.source) * longest.beams))
+            yield of_kind[begin : begin + size]
+            begin += size
 
 
 class _Call:
@@ -79,6 +84,10 @@ class _Call:
         return self.future.set_running_or_notify_cancel()  # False if it was cancelled
 
 
+BatchKind = tuple[Request, tuple[bool, int]]
+"""A request, and the kind of the sentences."""
+
+
 # Batches are compared by identity, because sentences of different calls may be equal.
 @dataclass(eq=False)
 class SentenceBatch:
@@ -90,9 +99,9 @@ class SentenceBatch:
     """For each sentence, its call and its place in that call."""
 
     @property
-    def kind(self) -> tuple[Request, bool]:
-        """What batches must have in common to be merged: the request, and whether with prefixes."""
-        return self.request, bool(self.sentences[0].prefix)
+    def kind(self) -> BatchKind:
+        """What batches must have in common to be merged."""
+        return self.request, self.sentences[0].kind
 
     @property
     def is_unwanted(self) -> bool:
@@ -100,10 +109,10 @@ class SentenceBatch:
         return all(call.future.done() for call, _ in self.places)
 
     def has_room_for(self, other: SentenceBatch, max_tokens: int) -> bool:
-        """Return whether the two batches together have at most `max_tokens`, padded."""
+        """Return whether the two batches together have at most `max_tokens`, as in `divide`."""
         sentences = [*self.sentences, *other.sentences]
         width = max(len(sentence.source) for sentence in sentences)
-        return width * len(sentences) <= max_tokens
+        return width * len(sentences) * sentences[0].beams <= max_tokens
 
     def add(self, other: SentenceBatch) -> None:
         """Add the sentences of another batch."""
@@ -129,7 +138,7 @@ class BatchQueue:
         self.lifetime = Lifetime()
         self._search = search
         self._pool = ThreadPoolExecutor(workers)
-        self._waiting: dict[tuple[Request, bool], SentenceBatch] = {}
+        self._waiting: dict[BatchKind, SentenceBatch] = {}
         """By `SentenceBatch.kind`, the last batch in the queue, which calls may join."""
 
     def search(

@@ -6,7 +6,7 @@ Its search differs from ours in three ways, measured with version 4.8.5:
   than K finish, CTranslate2 keeps the K best by its own score, so the end of the list may differ.
 - With a length penalty of 0 it stops later than our search; with a tiny penalty, at the same step.
 - In a batch with prefixes, EOS can follow a prefix directly only if it is the best of all symbols.
-  So sentences with and without a prefix are in separate batches.
+  So sentences with and without a prefix are in separate batches (`Sentence.kind`).
 
 For alignments it returns the attention of every hypothesis, which is that of our models: the mean
 of all heads of the last decoder layer, with a row for each token, prefixes included, and no row or
@@ -132,16 +132,7 @@ class CTranslate2Engine(Engine):
     ) -> Future[NBestLists]:
         max_tokens = request.settings.batch_tokens
         max_tokens = int(max(1, min(max_tokens, self._max_tokens / request.settings.beam)))
-        # Sentences with and without a prefix are in separate batches (see above).
-        with_prefix: list[int] = []
-        without_prefix: list[int] = []
-        for index, sentence in enumerate(sentences):
-            indices = with_prefix if sentence.prefix else without_prefix
-            indices.append(index)
-        batches = [
-            *divide(sentences, without_prefix, max_tokens),
-            *divide(sentences, with_prefix, max_tokens),
-        ]
+        batches = divide(sentences, max_tokens)
         return self._queue.search(sentences, batches, request, max_tokens, alone=alone)
 
     def close(self) -> None:

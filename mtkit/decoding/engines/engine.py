@@ -41,6 +41,19 @@ class Sentence:
     terms: list[list[int]] = field(default_factory=list)
     """Subword ids of terms that every translation contains; not with sampling."""
 
+    @property
+    def beams(self) -> int:
+        """Number of beams of its search: one for each number of term subwords, from none to all."""
+        return 1 + sum(map(len, self.terms))
+
+    @property
+    def kind(self) -> tuple[bool, int]:
+        """Whether it has a prefix, and its beams: both change how a batch is searched.
+
+        So a batch has sentences of one kind, and no sentence depends on others.
+        """
+        return bool(self.prefix), self.beams
+
 
 REQUEST_SETTINGS = ("n_best", "alignments", "scores", "sample", "glossary")
 """Settings of `Request.changed` that are in no section of a config."""
@@ -217,7 +230,8 @@ class Engine(ABC):
         """Start the search; the future's result has one list per sentence, in the same order.
 
         Calls with equal requests may share batches, unless `alone` is true; this does not change
-        hypotheses. Cancelling the future stops the search as soon as possible.
+        hypotheses. Cancelling the future stops the search as soon as possible. Either all sentences
+        have terms or none has, because not every engine can search for terms.
 
         Raises:
             UserError: the engine does not support the request.

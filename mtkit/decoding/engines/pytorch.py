@@ -106,15 +106,9 @@ class PyTorchEngine(Engine):
         if request.alignments:
             check_attention(self.model)
         max_tokens = request.settings.batch_tokens
-        # A sentence with terms has a beam for each number of term symbols. Such a call shares no
-        # batches, because sentences without terms would be searched in the same way.
-        if has_terms := any(sentence.terms for sentence in sentences):
-            beams = 1 + max(sum(map(len, sentence.terms)) for sentence in sentences)
-            max_tokens = max(1, max_tokens // beams)
-        tokens = sum(len(sentence.source) for sentence in sentences)
+        tokens = sum(len(sentence.source) * sentence.beams for sentence in sentences)
         share = math.ceil(tokens / self.workers)  # smaller batches, so that all workers have work
-        batches = divide(sentences, range(len(sentences)), min(max_tokens, share))
-        alone = alone or has_terms
+        batches = divide(sentences, min(max_tokens, share))
         return self._queue.search(sentences, batches, request, max_tokens, alone=alone)
 
     def close(self) -> None:
@@ -158,7 +152,8 @@ class PyTorchEngine(Engine):
         request = batch.request
         settings = request.settings
         terms = [sentence.terms for sentence in batch.sentences]
-        if request.sampling is None and any(terms):
+        # All sentences of a batch have terms or none has; see `Sentence.kind`.
+        if request.sampling is None and terms[0]:
             return LexicalBeam(
                 settings.beam,
                 settings.length_penalty,
