@@ -16,13 +16,14 @@ from mtkit.errors import UserError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-PluginGroup = Literal["commands", "exporters", "accelerations", "actions"]
+PluginGroup = Literal["commands", "importers", "exporters", "accelerations", "actions"]
 """What an entry point adds:
 
-commands: a function for Typer, or a mapping of such functions, whose names follow that of the
-mapping. exporters: a function of a model and an output path. accelerations: by the type of a
-device, a subclass of `Acceleration`. actions: what a command of the core does for an option, such
-as `train --dry-run`.
+- commands: a function for Typer, or a `CommandGroup`.
+- importers: by the end of a file's name, such as ".tsv", a subclass of `Importer`.
+- exporters: by the name of a format, a function of a model and an output path.
+- accelerations: by the type of a device, such as "cuda", a subclass of `Acceleration`.
+- actions: what a command of the core does for an option, such as `train --dry-run`.
 """
 
 

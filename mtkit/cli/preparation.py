@@ -264,53 +264,45 @@ def named_corpus(
 
     if target is not None:
         refuse("is only for a table or dataset, not for two text files", columns=columns)
-        from mtkit.corpus.tables import has_both_sides
+        from mtkit.corpus.importers import find_importer
 
-        if has_both_sides(source) and has_both_sides(target):
+        importers = [find_importer(source), find_importer(target)]
+        are_tables = all(
+            importer is not None and importer.has_both_sides(path)
+            for importer, path in zip(importers, (source, target), strict=True)
+        )
+        if are_tables:
             raise UserError(
                 f"{source} and {target} are tables, which hold both sides; give one of them, or "
                 "both for several languages in one model with a tag each, such as --tags yor hau"
             )
         return TextCorpus(source=source, target=target)
-    from mtkit.corpus.files import refuse_name
-    from mtkit.corpus.sheets import is_sheet
-    from mtkit.corpus.tables import (
-        TABLE_SUFFIXES,
-        find_columns,
-        is_table,
-        parse_column,
-        refuse_misnamed_table,
-    )
-    from mtkit.corpus.tmx import is_tmx
+    from mtkit.corpus.files import refuse_misnamed_table, refuse_name
+    from mtkit.corpus.importers import find_importer, name_suffixes
 
-    if is_tmx(source):
-        columns = columns or languages
-    elif not is_sheet(source):
-        refuse_name(source)
-    if is_table(source):
-        first: int | str
-        second: int | str
-        if columns is None:
-            first, second = find_columns(source)
-        else:
-            first, second = map(parse_column, columns)
+    importer = find_importer(source)
+    if importer is not None:
+        first, second = importer.choose_columns(source, columns, languages)
         return TableCorpus(table=source, source_column=first, target_column=second)
+    refuse_name(source)
     if Path(source).is_file():
         refuse_misnamed_table(source)
     if columns is None:
         raise UserError(
             f"{source}: give TARGET, too, or --columns S T if this is a dataset; the name of a "
-            f"table ends in {TABLE_SUFFIXES}"
+            f"table ends in {name_suffixes()}"
         )
     return DatasetCorpus(dataset=source, source_column=columns[0], target_column=columns[1])
 
 
 def declared_languages(corpus: Corpus) -> tuple[str | None, str | None]:
-    """Return the languages that a translation memory names; of another corpus, none."""
+    """Return the languages that the columns of a table are named after; otherwise none."""
     from mtkit.config.corpora import TableCorpus
-    from mtkit.config.language_codes import find_language
-    from mtkit.corpus.tmx import is_tmx
+    from mtkit.corpus.importers import find_importer
 
-    if not (isinstance(corpus, TableCorpus) and is_tmx(str(corpus.table))):
+    if not isinstance(corpus, TableCorpus):
         return None, None
-    return find_language(str(corpus.source_column)), find_language(str(corpus.target_column))
+    importer = find_importer(str(corpus.table))
+    if importer is None:
+        return None, None
+    return importer.languages_of((corpus.source_column, corpus.target_column))

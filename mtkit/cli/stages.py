@@ -375,26 +375,24 @@ def translate(
         refuse("cannot be used with --sample", beam=beam, length_penalty=length_penalty)
     else:
         refuse("needs --sample", **sampling)
-    from mtkit.corpus.files import refuse_name
-    from mtkit.corpus.tables import TABLE_SUFFIXES, is_table, parse_column
-    from mtkit.corpus.tmx import is_tmx
+    from mtkit.corpus.files import refuse_misnamed_input, refuse_name
+    from mtkit.corpus.importers import find_importer, name_suffixes
     from mtkit.decoding.api import load
-    from mtkit.decoding.table import refuse_table
     from mtkit.decoding.translate import FilePart, Files, Format
     from mtkit.decoding.translate import translate as translate_files
 
-    if text is not None and (is_tmx(str(text)) or not is_table(str(text))):
-        refuse_name(str(text))  # before a model is loaded
-    if columns is None:
-        if text is not None and text.is_file():
-            refuse_table(str(text))
-        column = None
-    else:
+    # Before a model is loaded.
+    importer = None if text is None else find_importer(str(text))
+    if importer is not None:
+        importer.check_input(str(text), columns)
+    elif text is not None:
+        refuse_name(str(text))
+        refuse_misnamed_input(str(text))
+    if columns is not None:
         one_each = "cannot be used with --columns, because each row gets one translation"
         refuse(one_each, n_best=n_best, jsonl=jsonl, alignments=alignments, prefix=prefix)
-        if text is None or not is_table(str(text)):
-            raise UserError(f"--columns needs a table as INPUT: {TABLE_SUFFIXES}")
-        column = parse_column(columns)
+        if importer is None:
+            raise UserError(f"--columns needs a table as INPUT: {name_suffixes()}")
     if resume:
         refuse(
             "cannot be used with --resume, because the flags of earlier lines are not kept",
@@ -405,14 +403,14 @@ def translate(
         output=output,
         prefixes=prefix,
         resume=resume,
-        column=column,
+        column=columns,
         glossary=glossary,
         flags=flags,
         part=None if part is None else FilePart.parse(part),
     )
     if part is not None:
         is_stream = text is None or (text.exists() and not text.is_file())
-        if is_stream or column is not None:
+        if is_stream or columns is not None:
             raise UserError("--part needs a text file as INPUT")
     if resume and not files.is_resumable:
         raise UserError("--resume needs -o FILE, and text files as INPUT and --prefix")

@@ -1,4 +1,4 @@
-"""Recognise the columns of a table, and whether its first row is a header, from a sample of rows.
+"""Columns of tables and records: recognise headers and texts in a sample of rows, and find a text.
 
 A header has names of languages or sides, or a word above numbers. Any other first row is a pair.
 """
@@ -6,11 +6,13 @@ A header has names of languages or sides, or a word above numbers. Any other fir
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from mtkit.config.language_codes import is_language_code, is_language_name
 from mtkit.corpus.characters import is_letter
+from mtkit.errors import UserError
 
 SIDES = ("source", "target", "src", "tgt", "trg", "text", "translation", "original", "reference")
 """Words that name a column of text; names of languages do so, too."""
@@ -102,3 +104,39 @@ def _is_text(cells: list[str]) -> bool:
         return False
     max_labels = max(1, len(cells) // ROWS_PER_LABEL)
     return len(cells) < MIN_LABEL_ROWS or distinct > max_labels
+
+
+def explain_missing_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:
+    """Return the error for a column that does not exist; `columns`: the names of those that do."""
+    return UserError(f"{where}: no column {column!r}; choose from {name_cells(columns)}")
+
+
+def text_at(record: Any, column: str, where: str) -> str:
+    """Return the text of a record's column, as one line; a dot leads into a nested record."""
+    is_one_key = isinstance(record, Mapping) and column in record  # a name may contain a dot
+    keys = [column] if is_one_key else column.split(".")
+    value = record
+    for key in keys:
+        if value is None:
+            break
+        if not isinstance(value, Mapping) or key not in value:
+            raise explain_missing_column(where, column, names_of_columns(record))
+        value = value[key]
+    if value is None:  # an empty cell
+        return ""
+    if not isinstance(value, str):
+        raise UserError(f"{where}: column {column!r} holds {str(value)[:40]!r}, not text")
+    # JSON can spell half of a surrogate pair, which UTF-8 cannot encode.
+    encodable = value.encode(errors="replace").decode()
+    return encodable.rstrip("\r\n").replace("\n", " ")
+
+
+def names_of_columns(record: Any) -> Iterator[str]:
+    """Yield the names of the columns; a column of a nested record has a dot in its name."""
+    if not isinstance(record, Mapping):
+        return
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from (f"{name}.{inner}" for inner in value)
+        else:
+            yield name

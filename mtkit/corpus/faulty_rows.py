@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import BinaryIO
@@ -14,12 +15,12 @@ from mtkit.corpus.check import CorpusReport, NamedCorpora
 from mtkit.corpus.findings import Finding
 from mtkit.corpus.lost_letters import damaged_pairs, has_lost_letters
 from mtkit.corpus.read import Pair, UnequalSidesError, read_pairs
-from mtkit.corpus.rows import disarm_formula
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule
 from mtkit.corpus.statistics import CorpusStatistics, hash_of
 from mtkit.progress import progress
 
 HEADER = ("file", "row", "reason", "source", "target")
+_FORMULA = re.compile(r"\s*[=@]|\s*[+-](?![\d.,]*(?:[eE][+-]?\d+)?\Z)")
 
 Faults = Mapping[str, Callable[[Pair], bool]]
 """Names and meanings of faults, and functions that return whether a pair has them."""
@@ -59,6 +60,14 @@ def _cells_of(pair: Pair, reasons: Sequence[str]) -> list[str]:
     texts = (pair.file, "; ".join(reasons), pair.source, pair.target)
     file, reason, source, target = map(disarm_formula, texts)
     return [file, str(pair.line), reason, source, target]
+
+
+def disarm_formula(cell: str) -> str:
+    """Return a cell that no spreadsheet program runs: with ' before the start of a formula.
+
+    For cells of a file that mtkit itself makes; a number stays as it is.
+    """
+    return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
 def _as_row(cells: Sequence[str]) -> bytes:

@@ -15,7 +15,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from importlib.resources import files
 from itertools import chain, islice
@@ -73,6 +73,8 @@ MAX_LINE_BYTES = 1 << 20
 DEMO = "demo:"
 """Prefix of the files of the demo corpus, which are part of the package."""
 READ_BYTES = 1 << 16
+SAMPLE_LINES = 100
+"""Lines at the start of a text that tell whether it is a table with tabs."""
 CARRIAGE_RETURN = ord("\r")  # `int in bytes` is faster than `bytes in bytes`
 OLD_LINE_ENDS_WARNING = (
     "carriage returns do not end a line; convert old Mac line ends with: tr '\\r' '\\n'"
@@ -270,6 +272,28 @@ def refuse_name(name: str) -> None:
             raise UserError(f"{name} {problem}")
     if suffix in COMPRESSED:
         raise _compressed(name, suffix)
+
+
+def refuse_misnamed_input(path: str) -> None:
+    """Raise UserError if a text to translate is a table in UTF-16, as Excel writes it.
+
+    In UTF-8, a text with tabs may be a text.
+    """
+    if Path(path).is_file() and is_utf16(path):
+        refuse_misnamed_table(path)
+
+
+def refuse_misnamed_table(path: str) -> None:
+    """Raise UserError if a file that is not named as a table has tabs in each of its first lines.
+
+    Excel, for example, names such a table .txt ("Unicode text").
+    """
+    with closing(read_lines(path)) as lines:
+        sample = list(islice(lines, SAMPLE_LINES))
+    filled_lines = [line for line in sample if line.strip()]
+    if filled_lines and all("\t" in line for line in filled_lines):
+        name = PurePath(path.removesuffix(".gz")).with_suffix(".tsv").name
+        raise UserError(f"{path} is a table with tabs between its cells; rename it to {name}")
 
 
 def _refuse_content(name: str, start: bytes) -> None:

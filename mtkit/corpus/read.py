@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 from mtkit.artifacts.manifest import hash_file, sha256_of
 from mtkit.config.base import Paths
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
+from mtkit.corpus.columns import text_at
 from mtkit.corpus.files import ALL_ROWS, count_lines, existing_file, listed_paths, read_lines
-from mtkit.corpus.tables import Texts, place_of, read_table, text_at
+from mtkit.corpus.importers import Texts, find_importer, name_suffixes, place_of
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import plural
@@ -281,7 +282,10 @@ def _read_texts(source_path: str, target_path: str, rows: slice) -> Texts:
 def _read_table(corpus: TableCorpus, file: int) -> Texts:
     """Yield all rows except a header; a blank row is a blank pair."""
     path = listed_paths(corpus.table)[file]
-    return read_table(path, (corpus.source_column, corpus.target_column))
+    importer = find_importer(path)
+    if importer is None:
+        raise UserError(f"{path}: the name of a table ends in {name_suffixes()}")
+    return importer.read(path, (corpus.source_column, corpus.target_column))
 
 
 def _cut(texts: Texts, rows: slice) -> Texts:
@@ -324,7 +328,7 @@ def _load(corpus: DatasetCorpus) -> Any:
         logging.getLogger(library).setLevel(logging.CRITICAL)
     path = Path(corpus.dataset)
     if path.exists() and not path.is_dir():
-        raise ValueError("give a folder, or a .csv, .tsv, .jsonl or .tmx as `table`")
+        raise ValueError("give a folder, or a table as `table`")
     is_slice = "[" in corpus.split  # such as train[:10], which cannot be streamed
     return datasets.load_dataset(
         corpus.dataset,

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
@@ -26,10 +27,10 @@ from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.output import check_output, is_stream, open_output
 from mtkit.artifacts.storage import path_in_oserror
 from mtkit.corpus.files import ALL_ROWS, count_lines, input_lines, open_input, text_lines
+from mtkit.corpus.importers import Importer, find_importer
 from mtkit.decoding.api import Translator
 from mtkit.decoding.estimation.verdict import FileVerdict
 from mtkit.decoding.losses import Losses
-from mtkit.decoding.table import Table, check_output_name, open_table
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.tags import check_tag
 from mtkit.errors import UserError
@@ -76,7 +77,7 @@ class Files:
     """One line for each input line: the text that its translation begins with; may be blank."""
     resume: bool = False
     """Resume where an interrupted command stopped, if `is_resumable`."""
-    column: str | int | None = None
+    column: str | None = None
     """If the input is a table: the column to translate, by name or number."""
     glossary: Path | None = None
     """The file of terms, which the translator has read."""
@@ -84,6 +85,13 @@ class Files:
     """Where to write a JSON object for each input line, with its flags and its confidence."""
     part: FilePart | None = None
     """The part of the input file to translate; None: all lines of a file or stream."""
+
+    @property
+    def importer(self) -> Importer:
+        """What reads the input, of which a column is translated."""
+        importer = find_importer(str(self.input))
+        assert importer is not None  # `--columns` is for such files
+        return importer
 
     @property
     def is_resumable(self) -> bool:
@@ -103,7 +111,7 @@ class Files:
             if path.suffix == ".gz":
                 raise UserError(f"{path}: the output is plain text; choose a name without .gz")
         if self.output and self.column is not None:
-            check_output_name(str(self.input), self.output)
+            self.importer.check_output(str(self.input), self.output)
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
         for output in filter(None, (self.output, self.flags)):
             check_output(output)
@@ -196,19 +204,55 @@ def to_pharaoh(links: set[tuple[int, int]]) -> str:
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
-@dataclass(frozen=True)
-class Text:
-    """The lines of a file or stream; `Table` does the same for rows."""
+class Input(ABC):
+    """What is translated line by line, or row by row, and how each translation is written."""
 
-    source: io.BufferedReader
-    files: Files
-    form: Format
-    unit: ClassVar[str] = "line"
+    unit: ClassVar[str]
     """What messages count."""
 
     @property
     def is_typed(self) -> bool:
         """Whether someone types the lines at a terminal."""
+        return False
+
+    @property
+    def lines_before(self) -> int:
+        """The number of lines before the first one to translate."""
+        return 0
+
+    @property
+    def encoding(self) -> str:
+        """The encoding of what is written."""
+        return "utf-8"
+
+    @abstractmethod
+    def count(self) -> int | None:
+        """Return the number of lines to translate; None if they can be read only once."""
+
+    @abstractmethod
+    def lines(self, done: int) -> Iterator[Line]:
+        """Yield the lines to translate after the first `done` of them."""
+
+    @abstractmethod
+    def output(self, number: int, translation: Translation) -> bytes:
+        """Return what is written for line `number`, from 1; call it for each line in order."""
+
+    @abstractmethod
+    def line_counts(self) -> Iterator[int]:
+        """Yield for each line the number of lines that are written."""
+
+
+@dataclass(frozen=True)
+class Text(Input):
+    """The lines of a file or stream."""
+
+    source: io.BufferedReader
+    files: Files
+    form: Format
+    unit: ClassVar[str] = "line"
+
+    @property
+    def is_typed(self) -> bool:
         return self.files.input is None and self.source.isatty()
 
     @cached_property
@@ -222,33 +266,28 @@ class Text:
 
     @property
     def lines_before(self) -> int:
-        """The number of lines before the first one to translate."""
         return self.rows.start if self.rows else 0
 
     def count(self) -> int | None:
-        """Return the number of lines; None if they can be read only once."""
         return None if self.rows is None else len(self.rows)
 
     def lines(self, done: int) -> Iterator[Line]:
-        """Yield the lines to translate after the first `done` of them."""
         rows = ALL_ROWS
         if self.files.part is not None and self.rows is not None:
             rows = slice(self.rows.start, self.rows.stop)
         return islice(_lines(self.source, self.files, rows), done, None)
 
     def output(self, number: int, translation: Translation) -> bytes:
-        """Return what is written for line `number`, from 1."""
         return self.form.format(number, translation).encode()
 
     def line_counts(self) -> Iterator[int]:
-        """Yield for each line the number of lines that are written."""
         return repeat(self.form.rows)
 
 
 @contextmanager
-def _open_input(files: Files, form: Format) -> Iterator[Text | Table]:
+def _open_input(files: Files, form: Format) -> Iterator[Input]:
     if files.column is not None:
-        table = open_table(str(files.input), files.column)
+        table: Input = files.importer.open_column(str(files.input), files.column)
         if files.resume and table.encoding != "utf-8":
             raise UserError(f"{files.input}: --resume needs a table in UTF-8")
         yield table
@@ -298,9 +337,9 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
     tally.say_what_is_missing()
 
 
-def _may_go_on(files: Files, text: Text | Table) -> bool | None:
+def _may_go_on(files: Files, text: Input) -> bool | None:
     """Return None, for `open_output`, if the same command may go on where it was interrupted."""
-    has_countable_lines = isinstance(text, Text) or text.encoding == "utf-8"
+    has_countable_lines = text.encoding == "utf-8"
     return None if files.flags is None and has_countable_lines else False
 
 
@@ -317,7 +356,7 @@ def _say_start(translator: Translator, files: Files, form: Format) -> None:
 class _Tally:
     """Counts translations, and says at the end what they lack."""
 
-    def __init__(self, translator: Translator, text: Text | Table, start: int) -> None:
+    def __init__(self, translator: Translator, text: Input, start: int) -> None:
         self.start = start
         """Number of the line before the first that is translated."""
         self.last = start
@@ -426,9 +465,7 @@ def _dependencies(translator: Translator, files: Files, form: Format) -> dict[st
     }
 
 
-def _translations(
-    translator: Translator, text: Text | Table, done: int
-) -> Iterator[list[Translation]]:
+def _translations(translator: Translator, text: Input, done: int) -> Iterator[list[Translation]]:
     """Yield the translations of all lines after the first `done`; typed lines one by one."""
     if text.is_typed:
         say("type a line to translate; Ctrl-D ends")
@@ -470,7 +507,7 @@ def _lines(source: io.BufferedReader, files: Files, rows: slice) -> Iterator[Lin
         ) from None
 
 
-def _progress(files: Files, text: Text | Table) -> AbstractContextManager[Progress]:
+def _progress(files: Files, text: Input) -> AbstractContextManager[Progress]:
     """Show progress through the input file, unless the translations appear on the terminal."""
     to_terminal = files.output is None and sys.stdout.buffer.isatty()
     total = None if to_terminal else text.count()

@@ -13,10 +13,10 @@ import torch
 
 from mtkit.artifacts.runs import follow_latest
 from mtkit.config.corpora import Corpus, TableCorpus, TextCorpus
+from mtkit.corpus.importers import find_importer
 from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.rules import held_out_keys
 from mtkit.corpus.spread import spread
-from mtkit.corpus.tmx import is_tmx
 from mtkit.errors import UserError, blame_setting
 from mtkit.formats.ctranslate2_export import batches_of
 from mtkit.formats.origin import find_given_model
@@ -193,9 +193,10 @@ def describe_swap(corpus: Corpus) -> str:
     """Say how to read a corpus in the other direction."""
     if isinstance(corpus, TextCorpus):
         return "swap SOURCE and TARGET"
-    is_memory = isinstance(corpus, TableCorpus) and is_tmx(str(corpus.table))
-    # With tags, the languages of a translation memory are given as its columns.
-    option = "--languages" if is_memory and corpus.target_tag is None else "--columns"
+    option = "--columns"
+    if isinstance(corpus, TableCorpus) and corpus.target_tag is None:
+        importer = find_importer(str(corpus.table))
+        option = option if importer is None else importer.column_option
     return f"use {option} {corpus.target_column} {corpus.source_column}"
 
 

@@ -46,7 +46,6 @@ from mtkit.corpus.misalignment import find_passages, line_features
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule, key_of
 from mtkit.corpus.statistics import CorpusStatistics, compute_statistics, hash_of
-from mtkit.corpus.tables import find_columns, read_table
 from mtkit.corpus.tag_words import TagWords
 from mtkit.decoding.engines.engine import Hypothesis, Request
 from mtkit.decoding.estimation.bigrams import MIN_BYTES, SeenBigrams
@@ -69,6 +68,7 @@ from mtkit.decoding.text.untranslatable import (
 )
 from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.errors import MtkitError
+from mtkit.extras.tables.tables import find_columns, read_table
 from mtkit.report import silently, table
 from mtkit.scoring.memory import translate_by_memory
 from mtkit.scoring.metrics import MAIN_METRICS, compute_scores

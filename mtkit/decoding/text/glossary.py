@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -14,9 +13,7 @@ from mtkit.config.language_codes import is_language_code, is_language_name, shor
 from mtkit.corpus.characters import is_letter
 from mtkit.corpus.columns import is_column_name
 from mtkit.corpus.files import open_input, tell_once, text_lines
-from mtkit.corpus.rows import has_quotes, suffix_of
-from mtkit.corpus.sheets import is_sheet
-from mtkit.corpus.tables import is_table, open_rows, place_of
+from mtkit.corpus.importers import find_importer, place_of
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, say
@@ -205,17 +202,11 @@ def _language_of(cell: str) -> str | None:
 def _read_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the cells of each row that is no comment."""
     name = str(path)
-    if suffix_of(name) in (".jsonl", ".tmx"):
-        raise UserError(f"{name}: a glossary has rows (source, tab, target); write a .tsv or .csv")
-    has_cells = is_sheet(name) or (is_table(name) and path.is_file())
-    if has_cells and has_quotes(name):
-        with closing(open_rows(name)) as rows:
-            for row in rows:
-                cells = row.cells or [""]
-                # In a .csv, quotes tell a term such as "#1 fan" from a comment.
-                begin = cells[0] if is_sheet(name) else row.raw
-                if not _is_comment(begin):
-                    yield row.number, cells
+    importer = find_importer(name)
+    is_stream = path.exists() and not path.is_file()
+    rows = None if importer is None or is_stream else importer.read_cells(name, COMMENT)
+    if rows is not None:
+        yield from rows
         return
     with open_input(path) as file:
         for number, line in enumerate(text_lines(file, name), 1):

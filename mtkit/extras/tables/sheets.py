@@ -14,9 +14,9 @@ from tempfile import TemporaryFile
 
 from mtkit.corpus.columns import SampleRows, find_texts, name_cells
 from mtkit.corpus.files import existing_file, tell_once
-from mtkit.corpus.rows import SAMPLE_ROWS
-from mtkit.corpus.sheet_reader import MAX_SHEETS
 from mtkit.errors import UserError
+from mtkit.extras.tables.rows import SAMPLE_ROWS
+from mtkit.extras.tables.sheet_reader import MAX_SHEETS
 from mtkit.report import plural, say
 
 SHEET_SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods")

@@ -19,9 +19,9 @@ from commands import call
 from mtkit.config.corpora import TableCorpus
 from mtkit.corpus.files import count_lines, input_lines, read_lines
 from mtkit.corpus.read import read_pairs
-from mtkit.corpus.tables import find_columns, read_table
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
+from mtkit.extras.tables.tables import find_columns, read_table
 from mtkit.scoring.line_files import load_lines
 
 SENTENCES = [

@@ -19,13 +19,12 @@ from architectures import transformer
 from commands import call
 from folders import copier_of, train, write_model
 from mtkit.artifacts.storage import temporary_path
-from mtkit.corpus.tables import parse_column
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
-from mtkit.decoding.table import CellTable, open_table
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
+from mtkit.extras.tables.translated_table import CellTable, open_table
 
 SHEET = (
     'ID;English;"Igbo";Notes\r\n'
@@ -60,7 +59,7 @@ def _in_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def translated(
-    copier: Translator, content: bytes, name: str = "t.csv", column: str | int = "English"
+    copier: Translator, content: bytes, name: str = "t.csv", column: str = "English"
 ) -> bytes:
     Path(name).write_bytes(content)
     translate(copier, Files(Path(name), Path("out"), column=column), Format())
@@ -69,7 +68,7 @@ def translated(
 
 def test_a_sheet_keeps_every_byte_and_gets_a_column(copier: Translator) -> None:
     assert translated(copier, SHEET.encode()).decode() == TRANSLATED
-    assert translated(copier, SHEET.encode(), column=1).decode() == TRANSLATED
+    assert translated(copier, SHEET.encode(), column="1").decode() == TRANSLATED
     compressed = translated(copier, gzip.compress(SHEET.encode()), "t.csv.gz")
     assert compressed.decode() == TRANSLATED
 
@@ -115,7 +114,7 @@ def test_objects_of_a_jsonl_get_a_key(copier: Translator) -> None:
 def test_a_table_without_a_header_is_translated_from_its_first_row(
     copier: Translator, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = translated(copier, b"A dog runs.,x y\nWhy?,z y\n", column=0)
+    out = translated(copier, b"A dog runs.,x y\nWhy?,z y\n", column="0")
     assert out == b"A dog runs.,x y,A dog runs.\nWhy?,z y,Why?\n"
     errors = capsys.readouterr().err
     assert "if this is the name of the column, give it with --columns" in errors
@@ -200,7 +199,9 @@ def test_no_text_of_a_spreadsheet_becomes_a_formula_and_a_csv_keeps_its_cells(
 ) -> None:
     cells = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "- Hello.", "-2.5", "+1e5", "a=b", " =1"]
     sheet = '"English","Notes"\r\n' + "".join(f'"{cell}","x"\r\n' for cell in cells)
-    with mock.patch("mtkit.decoding.table.read_sheet", lambda *_: sheet_lines(sheet)):
+    with mock.patch(
+        "mtkit.extras.tables.translated_table.read_sheet", lambda *_: sheet_lines(sheet)
+    ):
         out = translated(copier, b"", "t.xlsx").decode("utf-8-sig")
     (_, *rows) = csv.reader(io.StringIO(out))
     assert [row[0] for row in rows] == [
@@ -233,14 +234,16 @@ def test_the_named_column_chooses_the_sheet_for_every_reading(copier: Translator
         sheets = {"Notes": '"Some notes",""\r\n', "Texts": '"English"\r\n"A dog."\r\n'}
         return iter(sheets[names[0]].splitlines(True) if names else samples)
 
-    with mock.patch("mtkit.corpus.sheets._run_reader", run_reader):
+    with mock.patch("mtkit.extras.tables.sheets._run_reader", run_reader):
         out = translated(copier, b"", "t.xlsx").decode("utf-8-sig")
     assert out == '"English","translation"\r\n"A dog.","A dog."\r\n'
 
 
 def test_a_spreadsheet_becomes_a_csv_that_spreadsheet_programs_open(copier: Translator) -> None:
     sheet = '"English","Notes"\r\n"A dog.","x"\r\n'
-    with mock.patch("mtkit.decoding.table.read_sheet", lambda *_: sheet_lines(sheet)):
+    with mock.patch(
+        "mtkit.extras.tables.translated_table.read_sheet", lambda *_: sheet_lines(sheet)
+    ):
         out = translated(copier, b"", "t.xlsx")
     assert out.decode("utf-8-sig") == (
         '"English","Notes","translation"\r\n"A dog.","x","A dog."\r\n'
@@ -269,7 +272,7 @@ def test_a_faulty_table_is_refused_before_any_work(
     copier: Translator, name: str, content: str, column: str, problem: str
 ) -> None:
     with pytest.raises(UserError) as error:
-        translated(copier, content.encode(), name, parse_column(column))
+        translated(copier, content.encode(), name, column)
     assert problem in str(error.value)
     assert not Path("out").exists()
 

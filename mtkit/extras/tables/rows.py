@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
-from pathlib import PurePath
 from typing import NamedTuple
 
 from mtkit.corpus.files import OLD_LINE_ENDS_WARNING, is_utf16
+from mtkit.corpus.importers import suffix_of
 from mtkit.errors import UserError
 
 SAMPLE_ROWS = 100
@@ -28,7 +27,6 @@ ADVICE = {
     "field larger": "shorten the cell, or look for a quote that is missing before it",
 }
 """What to do about an error of `csv`, by its start."""
-_FORMULA = re.compile(r"\s*[=@]|\s*[+-](?![\d.,]*(?:[eE][+-]?\d+)?\Z)")
 
 
 class Row(NamedTuple):
@@ -42,11 +40,6 @@ class Row(NamedTuple):
     """Number of cells, even if the row is blank; 0 if its line is empty."""
     raw: str
     """The row as the file has it, with its line end."""
-
-
-def suffix_of(path: str) -> str:
-    """Return how the name of a table ends, such as ".csv"; a ".gz" after it does not count."""
-    return PurePath(path.lower().removesuffix(".gz")).suffix
 
 
 def has_quotes(path: str) -> bool:
@@ -71,14 +64,6 @@ def read_rows(path: str, lines: Iterable[str]) -> Iterator[Row]:
         cells = line.split("\t")
         _check_width(f"{path}:{number}", len(cells))
         yield Row(number, cells if line.strip() else [], len(cells) if line else 0, raw)
-
-
-def disarm_formula(cell: str) -> str:
-    """Return a cell that no spreadsheet program runs: with ' before the start of a formula.
-
-    For cells of a file that mtkit itself makes; a number stays as it is.
-    """
-    return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
 def find_delimiter(lines: list[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
@@ -17,37 +17,17 @@ from itertools import count, islice
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from mtkit.corpus.files import (
-    GZIP_MAGIC,
-    MAX_LINE_BYTES,
-    existing_file,
-    is_utf16,
-    tell_once,
-    text_blocks,
-)
-from mtkit.corpus.rows import (
-    SAMPLE_ROWS,
-    Row,
-    disarm_formula,
-    find_delimiter,
-    has_quotes,
-    read_rows,
-    suffix_of,
-)
-from mtkit.corpus.sheets import is_sheet, read_sheet
-from mtkit.corpus.tables import (
-    describe_columns,
-    find_layout,
-    is_table,
-    parse_record,
-    place_of,
-    refuse_misnamed_table,
-    sample_cells,
-    text_at,
-)
+from mtkit.corpus.columns import text_at
+from mtkit.corpus.faulty_rows import disarm_formula
+from mtkit.corpus.files import GZIP_MAGIC, MAX_LINE_BYTES, existing_file, tell_once, text_blocks
+from mtkit.corpus.importers import find_importer, place_of, suffix_of
 from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.text.line import Line, Translation
+from mtkit.decoding.translate import Input
 from mtkit.errors import UserError
+from mtkit.extras.tables.rows import SAMPLE_ROWS, Row, find_delimiter, has_quotes, read_rows
+from mtkit.extras.tables.sheets import is_sheet, read_sheet
+from mtkit.extras.tables.tables import find_layout, parse_record, sample_cells
 from mtkit.report import warn
 
 NEW_COLUMN = "translation"
@@ -85,15 +65,10 @@ class RowLine(Line):
 
 
 @dataclass
-class Table(ABC):
+class Table(Input):
     """A table of which one column is translated."""
 
     unit: ClassVar[str] = "row"
-    """What messages count."""
-    is_typed: ClassVar[bool] = False
-    """Whether a user types the text."""
-    lines_before: ClassVar[int] = 0
-    """The number of rows before the first one to translate."""
 
     path: str
     mark: bytes
@@ -234,24 +209,12 @@ class RecordTable(Table):
         return json.dumps(text, ensure_ascii=False)
 
 
-def refuse_table(path: str) -> None:
-    """Raise UserError if a file is a table, of which a column must be chosen."""
-    if is_table(path):
-        as_text = "" if is_sheet(path) else f" (to translate its lines as text: < {path})"
-        raise UserError(
-            f"{path} is a table; choose the column to translate with --columns: "
-            f"{describe_columns(path)}{as_text}"
-        )
-    if is_utf16(path):  # as of Excel; a text with tabs in UTF-8 may be a text
-        refuse_misnamed_table(path)
-
-
 def check_output_name(path: str, output: Path) -> None:
     """Raise UserError if the output has the name of another kind of table than the input."""
     suffix, output_suffix = suffix_of(path), output.suffix.lower()
     if is_sheet(path):
         suffix = ".csv"
-    if is_table(output.name) and output_suffix != suffix:
+    if find_importer(output.name) is not None and output_suffix != suffix:
         raise UserError(f"{output}: the output is a {suffix}; choose such a name")
 
 

@@ -1,4 +1,4 @@
-"""A program that prints a sheet of a spreadsheet as CSV. `mtkit.corpus.sheets` starts it.
+"""A program that prints a sheet of a spreadsheet as CSV. `mtkit.extras.tables.sheets` starts it.
 
 It is a process of its own, because a hostile file can make the parser need any amount of memory, or
 end the process. It imports nothing of mtkit, so that it starts fast.

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from commands import call
 from mtkit.config.corpora import TableCorpus
 from mtkit.corpus.read import read_pairs
-from mtkit.corpus.tables import find_columns, read_table
 from mtkit.corpus.text import in_one_line, normalise
 from mtkit.decoding.text.untranslatable import find_untranslatable
 from mtkit.errors import UserError
+from mtkit.extras.tables.tmx import find_languages, read_tmx
 
 OMEGAT = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE tmx SYSTEM "tmx11.dtd">
@@ -130,7 +130,7 @@ def write(content: str | bytes, path: str = "m.tmx") -> str:
 
 
 def pairs_of(path: str, *columns: str | int) -> list[tuple[str, str]]:
-    source, target = columns or find_columns(path)
+    source, target = columns or find_languages(path)
     corpus = TableCorpus(table=path, source_column=source, target_column=target)
     return [(pair.source, pair.target) for pair in read_pairs(corpus)]
 
@@ -140,7 +140,7 @@ def pairs_of(path: str, *columns: str | int) -> list[tuple[str, str]]:
 def test_the_memory_of_a_program_is_read_with_its_languages(program: str, suffix: str) -> None:
     content, languages, pairs = PROGRAMS[program]
     path = write(content, f"m{suffix}")
-    assert find_columns(path) == languages
+    assert find_languages(path) == languages
     assert pairs_of(path) == pairs_of(path, 0, 1) == pairs
     assert pairs_of(path, *reversed(languages)) == [(target, source) for source, target in pairs]
 
@@ -155,7 +155,7 @@ XML_TEXT = st.text(
 def test_any_text_survives_as_one_line(texts: list[tuple[str, str]], encoding: str) -> None:
     content = tmx([(("en", source), ("de", target)) for source, target in texts])
     path = write(content.encode(encoding))
-    rows = list(read_table(path, ("en", "de")))
+    rows = list(read_tmx(path, ("en", "de")))
     assert [(source, target) for _, _, source, target in rows] == [
         (in_one_line(source), in_one_line(target)) for source, target in texts
     ]
@@ -191,7 +191,7 @@ def test_a_region_or_script_that_is_named_must_be_there() -> None:
 
 def test_of_several_variants_the_first_is_read() -> None:
     path = write(tmx([(("en-GB", "a"), ("en-US", "b"), ("en-GB", "c"), ("de", "d"), ("de", "e"))]))
-    assert find_columns(path) == ("en", "de")
+    assert find_languages(path) == ("en", "de")
     assert pairs_of(path) == [("a", "d")]
     assert pairs_of(path, "en-US", "de") == [("b", "d")]
 
@@ -201,7 +201,7 @@ def test_variants_of_one_language_are_offered_for_choice() -> None:
     with pytest.raises(
         UserError, match=r"choose two of its 3 languages .*en-US \(1\), en-GB \(1\), en-AU \(1\)"
     ):
-        find_columns(path)
+        find_languages(path)
     assert pairs_of(path, "en-GB", "en-AU") == [("b", "c")]
 
 
@@ -551,8 +551,8 @@ def test_a_unit_larger_than_any_sentence_is_a_blank_pair(
 
 READ = """
 import resource, sys
-from mtkit.corpus.tables import read_table
-count = sum(1 for _ in read_table(sys.argv[1], ("en", "de")))
+from mtkit.extras.tables.tmx import read_tmx
+count = sum(1 for _ in read_tmx(sys.argv[1], ("en", "de")))
 print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -586,5 +586,5 @@ def test_every_unit_has_its_line_in_a_file_of_any_length() -> None:
     path = write(tmx([]).replace("\n</body>", f"\n{content}</body>"))
     lines = Path(path).read_text().split("\n")
     expected = [number for number, line in enumerate(lines, 1) for _ in range(line.count("<tu>"))]
-    assert [line for _, line, _, _ in read_table(path, ("en", "de"))] == expected
+    assert [line for _, line, _, _ in read_tmx(path, ("en", "de"))] == expected
     assert expected[-1] > 1 << 16

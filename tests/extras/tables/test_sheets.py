@@ -15,11 +15,11 @@ import pytest
 
 from commands import call
 from mtkit.config.corpora import TableCorpus
-from mtkit.corpus import sheets
 from mtkit.corpus.read import read_pairs
-from mtkit.corpus.sheets import read_sheet
-from mtkit.corpus.tables import find_columns
 from mtkit.errors import UserError
+from mtkit.extras.tables import sheets
+from mtkit.extras.tables.sheets import read_sheet
+from mtkit.extras.tables.tables import find_columns
 
 Cell = str | int | float
 Rows = Sequence[Sequence[Cell]]
@@ -213,7 +213,7 @@ def test_a_workbook_is_opened_twice_however_many_sheets_it_has(
         opened.append(arguments)
         return Popen(*arguments, **options)
 
-    monkeypatch.setattr("mtkit.corpus.sheets.Popen", count)
+    monkeypatch.setattr("mtkit.extras.tables.sheets.Popen", count)
     contents: dict[str, Rows] = {f"S{number}": [(1,)] for number in range(300)}
     contents["S1"] = ROWS
     assert len([*read_sheet(write_xlsx("t.xlsx", contents))]) > len(PAIRS)

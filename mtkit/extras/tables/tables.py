@@ -1,50 +1,36 @@
-"""Read tables (`.tsv`, `.jsonl`, `.tmx`, and `.csv` as spreadsheets write it), and datasets."""
+"""Read tables: `.tsv`, `.jsonl`, spreadsheets, and `.csv` as spreadsheets write it."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from mtkit.corpus.columns import (
     Columns,
     SampleRows,
+    explain_missing_column,
     find_texts,
     has_header,
     is_column_name,
     name_cells,
+    names_of_columns,
+    text_at,
 )
 from mtkit.corpus.files import read_lines, tell_once
-from mtkit.corpus.rows import DELIMITER_NAMES, SAMPLE_ROWS, Row, read_rows, suffix_of
-from mtkit.corpus.sheets import is_sheet, read_sheet
-from mtkit.corpus.tmx import find_languages, is_tmx, read_tmx
+from mtkit.corpus.importers import Texts, place_of, suffix_of
 from mtkit.errors import UserError
+from mtkit.extras.tables.rows import DELIMITER_NAMES, SAMPLE_ROWS, Row, read_rows
+from mtkit.extras.tables.sheets import is_sheet, read_sheet
 from mtkit.report import fitted, plural, printable, say
 
-TABLE_SUFFIXES = ".csv, .tsv, .jsonl, .tmx, .xlsx or .ods"
-"""How the name of a table may end, for messages."""
 MAX_SHOWN_CELLS = 40
 """Width of the text of a first pair in a message, in terminal cells."""
-
-Texts = Generator[tuple[str, int, str, str]]
-"""The file, row or line, source and target of each pair."""
-
-
-def is_table(path: str) -> bool:
-    """Return whether the name of a file is that of a table."""
-    is_text = suffix_of(path) in (".tsv", ".csv", ".jsonl")
-    return is_text or is_sheet(path) or is_tmx(path)
-
-
-def place_of(path: str, number: int) -> str:
-    """Return the file and the line; of a table whose cells may have line breaks, the row."""
-    has_rows = suffix_of(path) == ".csv" or is_sheet(path)
-    return f"{path}, row {number}" if has_rows else f"{path}:{number}"
 
 
 def parse_column(name: str) -> int | str:
@@ -58,12 +44,7 @@ def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, st
     Raises:
         UserError: the table has no such columns, or a row cannot be read.
     """
-    if not is_table(path):
-        raise UserError(f"{path}: the name of a table ends in {TABLE_SUFFIXES}")
-    if is_tmx(path):
-        with closing(read_tmx(path, columns)) as units:
-            yield from units
-    elif suffix_of(path) == ".jsonl":
+    if suffix_of(path) == ".jsonl":
         with closing(read_lines(path)) as lines:
             yield from _read_records(path, columns, lines)
     else:
@@ -86,10 +67,6 @@ def open_rows(path: str, columns: Iterable[str | int] = ()) -> Generator[Row]:
 
 def find_columns(path: str) -> Columns:
     """Return the columns of source and target; raise UserError if the choice is not clear."""
-    if is_tmx(path):
-        languages = find_languages(path)
-        say(f"{path}: reading {languages[0]} as source and {languages[1]} as target")
-        return languages
     if suffix_of(path) == ".jsonl":
         return _find_keys(path)
     with closing(open_rows(path)) as all_rows:
@@ -117,12 +94,9 @@ def find_columns(path: str) -> Columns:
     return source, target
 
 
-def has_both_sides(path: str) -> bool:
-    """Return whether a file is a .csv, .tsv or .jsonl with several texts in a row."""
-    suffix = suffix_of(path)
-    if suffix not in (".tsv", ".csv", ".jsonl") or not Path(path).is_file():
-        return False
-    if suffix == ".jsonl":
+def has_several_texts(path: str) -> bool:
+    """Return whether a row of a .csv, .tsv or .jsonl holds several texts."""
+    if suffix_of(path) == ".jsonl":
         return True
     with closing(open_rows(path)) as rows:
         return len(find_texts(sample_cells(islice(rows, SAMPLE_ROWS)))) > 1
@@ -131,7 +105,7 @@ def has_both_sides(path: str) -> bool:
 def _find_keys(path: str) -> tuple[str, str]:
     """Return the only two keys of a .jsonl with texts; raise UserError if it has others."""
     record = _first_record(path)
-    keys = list(_column_names(record))
+    keys = list(names_of_columns(record))
     texts = [key for key in keys if _holds_text(record, key)]
     if len(texts) == 2:
         source, target = texts
@@ -155,7 +129,7 @@ def describe_columns(path: str) -> str:
     A table without text has none.
     """
     if suffix_of(path) == ".jsonl":
-        return name_cells(_column_names(_first_record(path)))
+        return name_cells(names_of_columns(_first_record(path)))
     with closing(open_rows(path)) as all_rows:
         sample = list(islice(all_rows, SAMPLE_ROWS))
     for row in sample[:1]:
@@ -169,19 +143,6 @@ def describe_columns(path: str) -> str:
         return "none"
     # `has_header` is a guess: the user may know that the first row has names.
     return f"0 to {len(first) - 1}, or a name in the first row"
-
-
-def refuse_misnamed_table(path: str) -> None:
-    """Raise UserError if a file that is not named as a table has tabs in each of its first lines.
-
-    Excel, for example, names such a table .txt ("Unicode text").
-    """
-    with closing(read_lines(path)) as lines:
-        sample = list(islice(lines, SAMPLE_ROWS))
-    filled_lines = [line for line in sample if line.strip()]
-    if filled_lines and all("\t" in line for line in filled_lines):
-        name = PurePath(path.removesuffix(".gz")).with_suffix(".tsv").name
-        raise UserError(f"{path} is a table with tabs between its cells; rename it to {name}")
 
 
 def sample_cells(rows: Iterable[Row]) -> list[list[str]]:
@@ -323,7 +284,7 @@ def _number_of(column: str | int, path: str, names: list[str]) -> int:
     """Return the number of a column; `names`: the cells of the first row."""
     exists = column >= 0 if isinstance(column, int) else column in names
     if not exists:
-        raise _no_column(f"{path}:1", column, [*names, "or numbers from 0"])
+        raise explain_missing_column(f"{path}:1", column, [*names, "or numbers from 0"])
     if isinstance(column, int):
         return column
     if names.count(column) > 1:
@@ -333,38 +294,3 @@ def _number_of(column: str | int, path: str, names: list[str]) -> int:
 
 def _start_of(cell: str) -> str:
     return fitted(printable(cell), MAX_SHOWN_CELLS)
-
-
-def _no_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:
-    return UserError(f"{where}: no column {column!r}; choose from {name_cells(columns)}")
-
-
-def text_at(record: Any, column: str, where: str) -> str:
-    """Return the text of a record's column, as one line; a dot leads into a nested record."""
-    is_one_key = isinstance(record, Mapping) and column in record  # a name may contain a dot
-    keys = [column] if is_one_key else column.split(".")
-    value = record
-    for key in keys:
-        if value is None:
-            break
-        if not isinstance(value, Mapping) or key not in value:
-            raise _no_column(where, column, _column_names(record))
-        value = value[key]
-    if value is None:  # an empty cell
-        return ""
-    if not isinstance(value, str):
-        raise UserError(f"{where}: column {column!r} holds {str(value)[:40]!r}, not text")
-    # JSON can spell half of a surrogate pair, which UTF-8 cannot encode.
-    encodable = value.encode(errors="replace").decode()
-    return encodable.rstrip("\r\n").replace("\n", " ")
-
-
-def _column_names(record: Any) -> Iterator[str]:
-    """Yield the names of the columns; a column of a nested record has a dot in its name."""
-    if not isinstance(record, Mapping):
-        return
-    for name, value in record.items():
-        if isinstance(value, Mapping):
-            yield from (f"{name}.{inner}" for inner in value)
-        else:
-            yield name

@@ -24,8 +24,8 @@ from mtkit.config.language_codes import standard_language
 from mtkit.corpus.columns import Columns
 from mtkit.corpus.files import existing_file, tell_once, unpacked_blocks
 from mtkit.corpus.text import in_one_line
-from mtkit.corpus.tmx_codes import CodeWriter, local_name, read_segment
 from mtkit.errors import UserError
+from mtkit.extras.tables.tmx_codes import CodeWriter, local_name, read_segment
 from mtkit.report import plural, say, warn
 
 MAX_UNIT_CHARACTERS = 1 << 20

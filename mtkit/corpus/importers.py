@@ -1,0 +1,110 @@
+"""Importers: what reads files that hold both sides of a corpus, such as tables. Extras bring them.
+
+The end of a file's name tells its format, and the registry knows the importer of each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator
+from functools import cache
+from pathlib import Path, PurePath
+from typing import Any, ClassVar
+
+from mtkit import plugins
+from mtkit.corpus.columns import Columns
+from mtkit.errors import UserError
+
+Texts = Generator[tuple[str, int, str, str]]
+"""The file, row or line, source and target of each pair."""
+
+
+class Importer(ABC):
+    """Reads the files of one format."""
+
+    counts_rows: ClassVar[bool] = False
+    """Whether messages number rows, because cells may have several lines, and not lines."""
+    column_option: ClassVar[str] = "--columns"
+    """The option that names the columns of source and target."""
+
+    @abstractmethod
+    def read(self, path: str, columns: Columns) -> Texts:
+        """Yield the texts of each row except a header; a blank row is a blank pair.
+
+        Raises:
+            UserError: the file has no such columns, or a row cannot be read.
+        """
+
+    @abstractmethod
+    def choose_columns(
+        self, path: str, columns: tuple[str, str] | None, languages: tuple[str, str] | None
+    ) -> Columns:
+        """Return the columns that the user has named; else those that hold text.
+
+        Raises:
+            UserError: the choice is not clear, or the file cannot be read.
+        """
+
+    def languages_of(self, columns: Columns) -> tuple[str | None, str | None]:
+        """Return the languages that the names of the columns declare."""
+        return None, None
+
+    def has_both_sides(self, path: str) -> bool:
+        """Return whether a row holds several texts, so that the file is no side of a corpus."""
+        return False
+
+    def read_cells(self, path: str, comment: str) -> Iterator[tuple[int, list[str]]] | None:
+        """Yield the number and the cells of each row of a glossary, without rows of comments.
+
+        Return None if each line is a row, with tabs between its cells. `comment`: begins a comment.
+
+        Raises:
+            UserError: a file of this format has no rows.
+        """
+        raise UserError(f"{path}: a glossary has rows (source, tab, target); write a .tsv or .csv")
+
+    @abstractmethod
+    def check_input(self, path: str, column: str | None) -> None:
+        """Raise UserError unless a column of the file can be translated; None: none is named."""
+
+    @abstractmethod
+    def check_output(self, path: str, output: Path) -> None:
+        """Raise UserError if `output` has the name of another format than the translated file."""
+
+    @abstractmethod
+    def open_column(self, path: str, column: str) -> Any:
+        """Return a file of which a column is translated, as an `Input` of mtkit.decoding.translate.
+
+        Raises:
+            UserError: the file has no such column, or a row cannot be read.
+        """
+
+
+def suffix_of(path: str) -> str:
+    """Return how the name of a file ends, such as ".csv"; a ".gz" after it does not count."""
+    return PurePath(path.lower().removesuffix(".gz")).suffix
+
+
+def find_importer(path: str) -> Importer | None:
+    """Return what reads files with such a name; None if they are read as lines of text."""
+    suffix = suffix_of(path)
+    return _load_importer(suffix) if suffix in plugins.find_plugins("importers") else None
+
+
+@cache
+def _load_importer(suffix: str) -> Importer:
+    importer: Importer = plugins.load_plugin("importers", suffix)()
+    return importer
+
+
+def name_suffixes() -> str:
+    """Return how the names of files with importers end, for messages."""
+    *others, last = plugins.find_plugins("importers")
+    return f"{', '.join(others)} or {last}"
+
+
+def place_of(path: str, number: int) -> str:
+    """Return the file and the line; of a file whose cells may have line breaks, the row."""
+    importer = find_importer(path)
+    counts_rows = importer is not None and importer.counts_rows
+    return f"{path}, row {number}" if counts_rows else f"{path}:{number}"

@@ -1,0 +1,1 @@
+"""Tables, spreadsheets and translation memories as corpora; a column of a table translated."""
