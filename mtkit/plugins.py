@@ -16,12 +16,15 @@ from mtkit.errors import UserError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-PluginGroup = Literal["commands", "importers", "exporters", "accelerations", "actions"]
+PluginGroup = Literal[
+    "commands", "importers", "exporters", "text_steps", "accelerations", "actions"
+]
 """What an entry point adds:
 
 - commands: a function for Typer, or a `CommandGroup`.
 - importers: by the end of a file's name, such as ".tsv", a subclass of `Importer`.
 - exporters: by the name of a format, a function of a model and an output path.
+- text_steps: a function of spans and a context, as `STEPS` of mtkit.decoding.text.pipeline has.
 - accelerations: by the type of a device, such as "cuda", a subclass of `Acceleration`.
 - actions: what a command of the core does for an option, such as `train --dry-run`.
 """

@@ -388,7 +388,7 @@ def test_a_path_that_is_no_text_file_is_refused(
     Path("secret").write_text("a\n")
     unreadable(monkeypatch, "secret")
     assert call(*stage("train-spm", home)) == 0
-    device = "is a pipe or device, but a corpus is read twice; write it to a file"
+    device = "is a pipe or device, which cannot be read again; write it to a file"
     for name, complaint in {
         "pipe": device,
         "/dev/null": device,

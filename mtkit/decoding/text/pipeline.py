@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from mtkit import plugins
 from mtkit.corpus.characters import count_letters
 from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
@@ -62,6 +63,15 @@ STEPS: Sequence[TextStep] = (
     encode_to_fit,  # last: it encodes, and adds the target tag to each part
 )
 """The steps on the way to the model; on the way back, they join in the opposite order."""
+
+
+def list_steps() -> Sequence[TextStep]:
+    """Return all steps; those of extras see the text after `keep_prefixes`."""
+    first, *others = STEPS
+    names = plugins.find_plugins("text_steps")
+    added = [plugins.load_plugin("text_steps", name) for name in names]
+    return (first, *added, *others)
+
 
 Leaf = Copied | Subwords
 
@@ -314,7 +324,7 @@ def open_window(
         find_tag(line, context)  # also of lines that no step changes
     begun = [_begin(line, tokenizer) for line in lines]
     spans = [part for part in begun if isinstance(part, Span)]
-    trees = iter(_run(spans, STEPS, context))
+    trees = iter(_run(spans, list_steps(), context))
     sentences: list[Sentence] = []
     split: list[SplitLine] = []
     for line, part in zip(lines, begun, strict=True):
