@@ -6,17 +6,14 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.recipe import scores_recipe
 from mtkit.artifacts.records import dump_record, load_record
-from mtkit.artifacts.runs import find_origin
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.config.corpora import Corpus
-from mtkit.config.decoding import DecodingSettings
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.decoding.api import load
@@ -24,13 +21,11 @@ from mtkit.decoding.estimation.flags import UNLIKE
 from mtkit.decoding.limits import limit_lengths, max_test_seconds
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.progress import progress
-from mtkit.report import silently
-from mtkit.scoring.adaptation import find_adaptation
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE
 from mtkit.scoring.memory import group_by_tag
 from mtkit.scoring.quality import QualityReport, score_test_set
 from mtkit.scoring.verdict import describe_baseline, describe_verdict
-from mtkit.training.setup import find_glossary
+from mtkit.training.fine_tuning import find_fine_tuning
 
 TEST_PORTIONS = 32
 """Number of portions of the test set; each takes every 32nd line."""
@@ -70,10 +65,8 @@ def _translate_and_score(
             references = [pairs[row].target for row in rows]
             _write_lines(draft.folder / name_of_tag_file(tag, ALL_SOURCES), sources)
             _write_lines(draft.folder / name_of_tag_file(tag, ALL_REFERENCES), references)
-    adaptation = find_adaptation(model)
-    given = None
-    if adaptation is not None and not adaptation.is_refused:
-        given = _translate_with_given_model(scored, config)
+    given = find_fine_tuning(config).translate_with_given_model(config, model, scored)
+    if given is not None:
         _write_lines(draft.folder / GIVEN_FILE, given)
     is_unlike = [UNLIKE in translation.flags for translation in chosen]
     report = score_test_set(config, scored, texts, is_unlike, given)
@@ -126,30 +119,6 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
                 2 * next_portions, TEST_PORTIONS - done_portions, affordable_portions
             )
     return done
-
-
-def _translate_with_given_model(pairs: Sequence[Pair], config: Config) -> list[str]:
-    """Translate lines of the test set with the model of `training.init_from`."""
-    given = find_origin(config)
-    assert given is not None  # an adapted model has one
-    sources = [pair.source for pair in pairs]
-    references = [pair.target for pair in pairs]
-    # The first model has said already what loading and preparing says.
-    with silently():
-        translator = load(given.path, config.training.device)
-    with closing(translator):
-        # Both models decode with the same settings.
-        settings = config.decoding.part(DecodingSettings)
-        glossary = find_glossary(config)
-        request = replace(translator.request, settings=settings, glossary=glossary)
-        groups = limit_lengths(sources, references, translator.tokenizer, request)
-        hypotheses = [""] * len(pairs)
-        for group in groups:
-            lines = [Line(pairs[row].source, tag=pairs[row].target_tag) for row in group.rows]
-            translations = translator.submit(lines, group.request).result()
-            for row, translation in zip(group.rows, translations, strict=True):
-                hypotheses[row] = translation.text
-    return hypotheses
 
 
 def _spread_portions(start: int, end: int) -> set[int]:

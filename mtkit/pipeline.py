@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from mtkit.artifacts.manifest import MANIFEST, Artifact, kind_at
-from mtkit.artifacts.records import load_record
+from mtkit.artifacts.manifest import Artifact, kind_at
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, config_of, default_run
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
@@ -19,17 +18,11 @@ from mtkit.corpus.spread import spread
 from mtkit.evaluation import ALL_REFERENCES, ALL_SOURCES, evaluate, name_of_tag_file, open_report
 from mtkit.formats.card import write_card
 from mtkit.report import data_lines, say
-from mtkit.scoring.adaptation import (
-    Adaptation,
-    BeforeAndAfter,
-    describe_adaptation,
-    find_adaptation,
-    tabulate_adaptation,
-)
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
 from mtkit.scoring.metrics import MetricScores
 from mtkit.scoring.verdict import describe_quality, tabulate_quality
 from mtkit.tokenizer.train_spm import train_tokenizer
+from mtkit.training.fine_tuning import find_fine_tuning
 from mtkit.training.finish import finish
 from mtkit.training.setup import check_origin, find_glossary
 from mtkit.training.train import train
@@ -99,6 +92,7 @@ def _run_stages(config: Config) -> Artifact:
     check_all_readable(config.data, "train", "valid", "test", "keep")
     check_origin(config)
     find_glossary(config)  # fails if it cannot be read
+    find_fine_tuning(config)  # fails if it is not installed
     train_tokenizer(config)
     build_batches(config)
     return train(config)
@@ -124,23 +118,8 @@ def _test_and_print(config: Config, model: Artifact, started: _Start) -> None:
     if test is not None:
         _show_samples(test)
         say("\n".join(describe_quality(report)))
-    adaptation = find_adaptation(model)
-    if adaptation is not None:
-        _show_adaptation(adaptation, test)
-
-
-def _show_adaptation(adaptation: Adaptation, test: Artifact | None) -> None:
-    """Say what the adaptation of a given model has changed."""
-    if not adaptation.is_refused:
-        tested = None
-        if test is not None:
-            tested = load_record(
-                BeforeAndAfter, test.report.get("adaptation"), test.path / MANIFEST
-            )
-        say("")
-        for line in tabulate_adaptation(adaptation, tested):
-            say(line)
-    say(f"adapted: {describe_adaptation(adaptation)}")
+    for line in find_fine_tuning(config).describe(model, test):
+        say(line)
 
 
 def _tags_of_test(test: Artifact) -> list[str | None]:

@@ -26,7 +26,8 @@ PluginGroup = Literal[
 - exporters: by the name of a format, a function of a model and an output path.
 - text_steps: a function of spans and a context, as `STEPS` of mtkit.decoding.text.pipeline has.
 - accelerations: by the type of a device, such as "cuda", a subclass of `Acceleration`.
-- actions: what a command of the core does for an option, such as `train --dry-run`.
+- actions: what the core does for an option or a setting, such as `train --dry-run` or
+  `training.max_harm`.
 """
 
 

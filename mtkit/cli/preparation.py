@@ -181,8 +181,8 @@ def init(
             )
         corpora = [named_corpus(source, target, columns, languages)]
     from mtkit.config.corpora import TextCorpus
-    from mtkit.init.init import InitOptions
     from mtkit.init.init import init as init_corpus
+    from mtkit.init.proposal import InitOptions
 
     existing: dict[str, TextCorpus] = {}
     for part, files in (("valid", valid), ("test", test)):

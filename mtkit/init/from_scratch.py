@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mtkit.corpus.read import Pair
 from mtkit.init.config_text import Sections, choose_settings
 from mtkit.init.expectation import describe_expectation, describe_similar
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.presets import MAX_OVERRUN, NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
+from mtkit.init.proposal import Proposal, Start
 from mtkit.init.survey import WrittenCorpus, balance
 from mtkit.init.trial import run_trial
 from mtkit.machine import count_cores
@@ -19,14 +19,10 @@ from mtkit.report import say
 
 
 @dataclass(frozen=True)
-class NewModel:
+class NewModel(Proposal):
     """A plan to train a new model."""
 
     plan: Plan
-
-    old_text: Sequence[Pair] = ()
-    """Text to keep: empty, because a new model can forget nothing."""
-    replayed: Sequence[dict[str, Any]] = ()
 
     def __str__(self) -> str:
         return f"{self.plan.preset}, {self.plan.vocabulary:,} subwords"
@@ -57,12 +53,16 @@ class NewModel:
             yield f"expect of {corpus.tag}, without what it learns from the others: {expected}"
 
 
-def propose_new_model(
-    facts: CorpusFacts, sample: Sequence[Pair], minutes: float
-) -> tuple[CorpusFacts, NewModel]:
-    """Plan a new model; return the facts with the largest vocabulary for the text, if known."""
-    facts, plan = find_plan(facts, sample, minutes)
-    return facts, NewModel(plan)
+@dataclass(frozen=True)
+class FromScratch(Start):
+    """A start from random weights."""
+
+    minutes: float
+
+    def propose(self, facts: CorpusFacts, sample: Sequence[Pair]) -> tuple[CorpusFacts, NewModel]:
+        """Plan a new model; return the facts with the largest vocabulary for the text, if known."""
+        facts, plan = find_plan(facts, sample, self.minutes)
+        return facts, NewModel(plan)
 
 
 def find_plan(

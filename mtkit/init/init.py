@@ -12,18 +12,17 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.output import check_output, is_stream, open_output
 from mtkit.artifacts.replacement import create
-from mtkit.artifacts.runs import CHECKPOINTS, check_other_run, checkpoint_steps, unused_run
+from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps
 from mtkit.batching.encode import key_of_pair
-from mtkit.config.corpora import MAX_WEIGHT, Corpus, TextCorpus
+from mtkit.config.corpora import MAX_WEIGHT, Corpus
 from mtkit.config.language_codes import find_language, language_name
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.findings import Finding
@@ -32,13 +31,12 @@ from mtkit.corpus.readable import check_readable
 from mtkit.corpus.rules import held_out_keys
 from mtkit.corpus.statistics import Languages, hash_of
 from mtkit.corpus.tag_words import TagWords
-from mtkit.errors import UserError, blame_setting
-from mtkit.init.config_text import Sections, Setting, render
+from mtkit.errors import UserError
+from mtkit.init.config_text import Setting, render
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.from_model import propose_adaptation
-from mtkit.init.from_scratch import propose_new_model
-from mtkit.init.given import GivenModel, describe_swap, open_given_model
+from mtkit.init.from_scratch import FromScratch
 from mtkit.init.partition import LEFT_OUT
+from mtkit.init.proposal import InitOptions, Proposal, Start
 from mtkit.init.survey import (
     TEMPERATURE,
     SurveyedCorpus,
@@ -50,71 +48,11 @@ from mtkit.init.survey import (
     with_counted_pairs,
 )
 from mtkit.machine import describe_load
+from mtkit.plugins import load_plugin
 from mtkit.report import data_lines, plural, printable, runnable, say, table, verbosity, warn, wrap
 
 MIN_PART_PAIRS = {"train": 50, "valid": 5, "test": 5}
 """Fewest distinct pairs of each part."""
-
-
-@dataclass(frozen=True)
-class InitOptions:
-    """What the user asks for."""
-
-    corpora: Sequence[Corpus]
-    """One corpus; or several with a target tag each, for several languages in one model."""
-    minutes: float
-    output: Path
-    command: str
-    """The command line, for the first line of the config."""
-    languages: Languages = (None, None)
-    run: str | None = None
-    existing: Mapping[str, TextCorpus] = field(default_factory=dict)
-    """Validation and test sets of the user, by part; these are not held out."""
-    given: str | None = None
-    """The model to adapt; None: train a new one."""
-    keep: TextCorpus | None = None
-    """Text that an adapted model must not translate worse."""
-    new_vocabulary: bool = False
-    """Whether the vocabulary of the given model grows by subwords of the new text."""
-    force: bool = False
-
-    @property
-    def run_folder(self) -> str:
-        """The run directory: by default one that has the name of the config and is not used yet."""
-        return self.run or str(unused_run(self.default_run))
-
-    @property
-    def default_run(self) -> Path:
-        """The run directory that has the name of the config."""
-        return Path("runs") / self.output.stem
-
-    @property
-    def folder(self) -> Path:
-        """The folder for the training, validation and test files."""
-        return self.output.with_name(f"{self.output.stem}-data")
-
-
-class Proposal(Protocol):
-    """What `init` proposes for a corpus."""
-
-    @property
-    def old_text(self) -> Sequence[Pair]:
-        """Text that the model must not translate worse; empty if there is none."""
-
-    @property
-    def replayed(self) -> Sequence[dict[str, Any]]:
-        """Old corpora to train on beside the new ones, as settings with weights."""
-
-    def __str__(self) -> str:
-        """Return which model is trained, in words."""
-
-    def settings(self, facts: CorpusFacts) -> Sections:
-        """Return all sections except `data`; their comments name the counts of `facts`."""
-
-    def forecast(
-        self, facts: CorpusFacts, written: Sequence[WrittenCorpus], minutes: float
-    ) -> Iterator[str]:
-        """Say how long a run will take, and what to expect from it."""
 
 
 def init(options: InitOptions) -> None:
@@ -126,7 +64,7 @@ def init(options: InitOptions) -> None:
     """
     _check_paths(options)
     load = describe_load()  # before `init` itself adds to it
-    given = _open_given(options)
+    start = _choose_start(options)
 
     reports: list[CorpusReport] = []
     for corpus in options.corpora:
@@ -135,15 +73,14 @@ def init(options: InitOptions) -> None:
         reports.append(report)
     counts = _check_existing(options, languages_of(reports[0]))
     held_out = held_out_keys(read_pairs([*options.existing.values()]))
-    untrained = frozenset[int]() if given is None else given.held_out
-    surveyed = survey(options.corpora, reports, held_out, untrained, counts)
+    surveyed = survey(options.corpora, reports, held_out, start.held_out, counts)
     for each in surveyed:
         _check_counts(options, each)
 
     facts, sample = join_facts(surveyed)
     if load is not None:
         say(f"init: the machine is busy ({load}): the forecast assumes that it stays so")
-    facts, proposal = _propose(options, given, facts, sample)
+    facts, proposal = start.propose(facts, sample)
 
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -177,40 +114,12 @@ def init(options: InitOptions) -> None:
     data_lines(["", *wrap(runnable(f"next: {_next_command(options)}"))])
 
 
-def _open_given(options: InitOptions) -> GivenModel | None:
-    """Open the model to adapt, if there is one; check that it suits the run and the target tags."""
+def _choose_start(options: InitOptions) -> Start:
+    """Return random weights, or the given model if there is one; check that it suits the run."""
     if options.given is None:
-        return None
-    tags = [corpus.target_tag for corpus in options.corpora if corpus.target_tag]
-    given = open_given_model(options.given, options.keep, tags)
-    with blame_setting(("--run",)):
-        check_other_run(given.place, options.run_folder)
-    return given
-
-
-def _propose(
-    options: InitOptions, given: GivenModel | None, facts: CorpusFacts, sample: Sequence[Pair]
-) -> tuple[CorpusFacts, Proposal]:
-    """Plan a new model, or the adaptation of the given one."""
-    if given is None:
-        return propose_new_model(facts, sample, options.minutes)
-    adapted = propose_adaptation(
-        given,
-        facts,
-        sample,
-        options.minutes,
-        new=read_pairs([*options.corpora]),
-        how_to_swap=describe_swap(options.corpora[0]),
-        new_vocabulary=options.new_vocabulary,
-    )
-    for corpus in adapted.given.old_training.corpora:
-        for path in paths_of(corpus):
-            if options.folder.resolve() in path.resolve().parents:
-                raise UserError(
-                    f"{path} is training text of {given.place}, which {options.folder} would "
-                    "replace; choose another output with -o"
-                )
-    return facts, adapted
+        return FromScratch(options.minutes)
+    start: Start = load_plugin("actions", "from")(options)
+    return start
 
 
 @contextmanager

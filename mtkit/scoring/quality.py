@@ -17,7 +17,7 @@ from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.errors import UserError
 from mtkit.report import warn
-from mtkit.scoring.adaptation import BeforeAndAfter
+from mtkit.scoring.comparison import BeforeAndAfter
 from mtkit.scoring.memory import SpreadSample, group_by_tag, translate_each_by_memory
 from mtkit.scoring.metrics import METRICS, MIN_RESAMPLED, Score, score_rows
 from mtkit.scoring.overlap import Overlap, find_overlap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from mtkit.report import table
-from mtkit.scoring.adaptation import BeforeAndAfter
+from mtkit.scoring.comparison import BeforeAndAfter
 from mtkit.scoring.metrics import MAIN_METRICS, Score
 from mtkit.scoring.quality import PartScores, QualityReport
 

@@ -17,9 +17,8 @@ from sentencepiece import SentencePieceTrainer
 
 from mtkit.artifacts.manifest import Artifact, hash_file, sha256_of
 from mtkit.artifacts.recipe import tokenizer_recipe
-from mtkit.artifacts.runs import INIT_FROM, config_of, find_origin, name_of_origin
+from mtkit.artifacts.runs import INIT_FROM, find_origin
 from mtkit.artifacts.stage import Draft, Stage
-from mtkit.config.corpora import Corpus, listed
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.corpus.characters import count_letters
@@ -31,8 +30,8 @@ from mtkit.progress import progress
 from mtkit.report import plural, say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer, open_processor
+from mtkit.tokenizer.given_vocabulary import find_given_vocabulary
 from mtkit.tokenizer.hints import HINT_SYMBOLS
-from mtkit.tokenizer.new_pieces import extend_tokenizer
 from mtkit.tokenizer.pieces import adopt_model
 from mtkit.tokenizer.spelling import UnknownLetters
 
@@ -103,7 +102,7 @@ def _hash_inputs(config: Config, model: Artifact | None) -> dict[str, str]:
 def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     """Write the SentencePiece models, and say where they come from."""
     if model:
-        tokenizer = _take_over(draft, config, model)
+        tokenizer = find_given_vocabulary(config).take_over(draft, config, model)
         with blame_setting(INIT_FROM):
             check_target_tags(tokenizer, config.data.target_tags)
         check_hints(tokenizer, config)
@@ -166,48 +165,6 @@ def check_hints(tokenizer: Tokenizer, config: Config) -> None:
                 "the model of training.init_from has no symbols for hints in its vocabulary; set "
                 "batching.hints to 0, or train a new model"
             )
-
-
-def _take_over(draft: Draft, config: Config, model: Artifact) -> Tokenizer:
-    """Return the tokenizer of a model, with new pieces if the config asks for them."""
-    settings = config.tokenizer
-    old = Tokenizer.load(model)
-    name = name_of_origin(config, model)
-    if not settings.new_pieces:
-        say(f"tokenizer: copied from {name}")
-        return old
-    corpora = _find_new_corpora(config, model)
-    sample = sample_pairs(read_pairs(corpora), settings.sample_lines, config.seed)
-    sources = list(_split_long_lines(source for source, _ in sample))
-    targets = list(_split_long_lines(target for _, target in sample))
-    with blame_setting(("tokenizer", "new_pieces")):
-        extended = extend_tokenizer(
-            old, (sources, targets), settings.new_pieces, split_digits=settings.split_digits
-        )
-    source = extended.source_vocab - old.source_vocab
-    target = extended.target_vocab - old.target_vocab
-    draft.report["new_pieces"] = {"source": source, "target": target}
-    counts = f"{target:,}" if len(old.models) == 1 else f"{source:,} and {target:,}"
-    say(
-        f"tokenizer: that of {name}, and {counts} new subwords learned from "
-        f"{plural(len(sample), 'pair')}"
-    )
-    return extended
-
-
-def _find_new_corpora(config: Config, model: Artifact) -> list[Corpus]:
-    """Return the training corpora on which a given model was not trained; all if there are none.
-
-    The others are replayed, and the vocabulary of the model was made for them.
-    """
-    corpora = listed(config.data.train)
-    try:
-        before = listed(config_of(model.path.parent).data.train)
-    except UserError:  # the model is not in its run
-        return corpora
-    known = [corpus.model_copy(update={"weight": 1.0}) for corpus in before]
-    new = [corpus for corpus in corpora if corpus.model_copy(update={"weight": 1.0}) not in known]
-    return new or corpora
 
 
 def _compare(tokenizer: Tokenizer, config: Config) -> None:
@@ -316,7 +273,7 @@ def _count_characters(pair: tuple[str, str]) -> int:
     return len(source) + len(target)
 
 
-def _split_long_lines(lines: Iterable[str]) -> Iterator[str]:
+def split_long_lines(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines in pieces of at most MAX_LINE_CHARACTERS; a blank line yields none."""
     for line in lines:
         for start in range(0, len(line), MAX_LINE_CHARACTERS):
@@ -343,7 +300,7 @@ def train_model(
     `tags`: target tags; each becomes a control symbol, which no text can contain. `symbols`: parts
     of texts that always become one subword each, such as the symbols of hints.
     """
-    lines = _split_long_lines(lines)
+    lines = split_long_lines(lines)
     # In other kinds of models, each character is a subword anyway, and boundaries are errors.
     has_boundaries = settings.split_digits and settings.type in ("bpe", "unigram")
     if has_boundaries:

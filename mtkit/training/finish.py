@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 
-from torch import Tensor
-
 from mtkit.artifacts.manifest import Artifact
-from mtkit.artifacts.records import dump_record
 from mtkit.artifacts.runs import CHECKPOINTS, WEIGHTS, checkpoint_steps
 from mtkit.artifacts.stage import Stage
 from mtkit.config.settings import Config
-from mtkit.decoding.estimation.estimator import Estimator, load_estimator
 from mtkit.errors import MtkitError, UserError
 from mtkit.machine import check_single_process
 from mtkit.models.weights import assign_weights, save_weights
 from mtkit.report import say
-from mtkit.scoring.adaptation import describe_adaptation
-from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.calibration import make_estimator
 from mtkit.training.candidates import choose_trained
-from mtkit.training.interpolation import limit_harm
+from mtkit.training.fine_tuning import FineTuning, ModelContent, find_fine_tuning
 from mtkit.training.process_group import SINGLE_PROCESS
-from mtkit.training.setup import RunInputs, TrainingRun, open_inputs, open_run
+from mtkit.training.setup import TrainingRun, open_inputs, open_run
 from mtkit.training.state import TrainState, is_finished
 from mtkit.training.validation import validate, validation_signatures
 
@@ -39,6 +33,7 @@ def finish(config: Config) -> Artifact:
             started several processes.
     """
     check_single_process()
+    fine_tuning = find_fine_tuning(config)
     inputs = open_inputs(config)
     last = checkpoint_steps(Path(config.run) / CHECKPOINTS)[-1:]
     for step in (None, *last):
@@ -58,34 +53,30 @@ def finish(config: Config) -> Artifact:
         if progress.step not in [validation.step for validation in progress.validations]:
             progress.validations.append(validate(run, state))
         stage = inputs.stage("model", ended)
-        write_model(run, state, stage)
+        write_model(run, state, stage, fine_tuning)
     return stage.open()
 
 
-def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
+def write_model(run: TrainingRun, state: TrainState, stage: Stage, fine_tuning: FineTuning) -> None:
     """Write the model of the run: its best weights, and everything else that decoding needs."""
-    best = choose_trained(run, state)
-    if not math.isfinite(best.validation.loss):
+    trained = choose_trained(run, state)
+    if not math.isfinite(trained.validation.loss):
         raise MtkitError(
             f"training diverged: no model is written, because the validation loss of the "
-            f"{best.name} is {best.validation.loss:g}; lower the learning rate and train in "
+            f"{trained.name} is {trained.validation.loss:g}; lower the learning rate and train in "
             "another run directory (--run)"
         )
-    adaptation = None
-    if run.config.training.max_harm is not None:
-        best, adaptation = limit_harm(run, state, best)
+    ending = fine_tuning.end(run, state, trained)
     if not run.group.is_main:
         return
-    is_given_model = adaptation is not None and adaptation.is_refused
-    content = _restore_given_model(run.inputs) if is_given_model else None
+    best = ending.best
+    content = ending.given
     if content is None:
         assign_weights(state.model, best.weights)
         estimator = make_estimator(run.inputs, state.model.eval(), state.progress.step)
-        content = _ModelContent(run.inputs, best.weights, estimator)
+        content = ModelContent(run.inputs, best.weights, estimator)
     with stage.write() as draft:
-        if adaptation is not None:
-            verdict = describe_adaptation(adaptation)
-            draft.report["adaptation"] = dump_record(adaptation) | {"verdict": verdict}
+        draft.report.update(ending.report)
         draft.report.update(
             {
                 "weights": best.name,
@@ -104,32 +95,3 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage) -> None:
         content.inputs.save_model_config(draft.folder)
         save_weights(content.weights, draft.folder / WEIGHTS)
         content.estimator.save(draft.folder)
-
-
-@dataclass(frozen=True)
-class _ModelContent:
-    """What the model of a run is made of."""
-
-    inputs: RunInputs
-    """Their tokenizer is that of the model."""
-    weights: dict[str, Tensor]
-    estimator: Estimator
-
-
-def _restore_given_model(inputs: RunInputs) -> _ModelContent | None:
-    """Return the given model with its own vocabulary; None if this run has the same vocabulary.
-
-    Its estimator is the one that it brings along: a new one would need the training data in ids of
-    its vocabulary.
-    """
-    origin = inputs.origin
-    assert origin is not None  # an adapted model has one
-    tokenizer = Tokenizer.load(origin)
-    if tokenizer.models == inputs.tokenizer.models:
-        return None
-    say("train: the model keeps the vocabulary of the given model, without the new subwords")
-    return _ModelContent(
-        inputs=replace(inputs, tokenizer=tokenizer),
-        weights=inputs.read_given_weights(origin, tokenizer),
-        estimator=load_estimator(origin),
-    )

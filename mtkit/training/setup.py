@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,11 +47,10 @@ from mtkit.models.acceleration import find_acceleration
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import read_model_config, save_model_config
-from mtkit.models.growth import grow_weights
 from mtkit.models.weights import assign_weights, build_without_weights, read_weights
 from mtkit.report import plural, say, warn
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.new_pieces import is_extension, spell_new_pieces
+from mtkit.tokenizer.given_vocabulary import find_given_vocabulary
 from mtkit.training.agreement import check_same, check_shared
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Stream
@@ -135,11 +134,12 @@ class RunInputs:
         find_acceleration(device.type).accelerate(model)
         return new_state(model, config.training, precision)
 
-    def _grow_given_weights(self, origin: Artifact) -> dict[str, Tensor]:
+    def _grow_given_weights(self, origin: Artifact) -> Mapping[str, Tensor]:
         """Return the weights of the origin, with rows for the new pieces of this run."""
-        old = Tokenizer.load(origin)
-        source, target = spell_new_pieces(self.tokenizer, old)
-        return grow_weights(self.read_given_weights(origin, old), source, target)
+        given = Tokenizer.load(origin)
+        weights = self.read_given_weights(origin, given)
+        vocabulary = find_given_vocabulary(self.config)
+        return vocabulary.grow_weights(weights, self.tokenizer, given)
 
     def read_given_weights(self, origin: Artifact, tokenizer: Tokenizer) -> dict[str, Tensor]:
         """Return the weights of the origin, whose tokenizer is given, as they are."""
@@ -194,10 +194,7 @@ def open_inputs(config: Config) -> RunInputs:
     tokenizer = Tokenizer.load(artifact)
     if origin := check_origin(config):
         with blame_setting(INIT_FROM):
-            old = Tokenizer.load(origin)
-            is_same = old.models == tokenizer.models
-            is_extended = config.tokenizer.new_pieces > 0 and is_extension(tokenizer, old)
-            if not (is_same or is_extended):
+            if not find_given_vocabulary(config).fits(tokenizer, Tokenizer.load(origin)):
                 raise UserError(
                     f"{name_of_origin(config, origin)} has another tokenizer than this run; rerun "
                     "`mtkit train-spm` with this setting, which copies the tokenizer of that model"

@@ -21,6 +21,7 @@ from mtkit.signals import StopSignals
 from mtkit.training.agreement import check_same_inputs
 from mtkit.training.batch import Batch
 from mtkit.training.data import StepData
+from mtkit.training.fine_tuning import find_fine_tuning
 from mtkit.training.finish import write_model
 from mtkit.training.journal import Journal
 from mtkit.training.launcher import start_processes
@@ -54,6 +55,7 @@ def train(config: Config | str | Path) -> Artifact:
         MtkitError: out of memory, diverged, or a process was lost; checkpoints remain, if any.
     """
     config = as_config(config)
+    fine_tuning = find_fine_tuning(config)
     with connect_processes(pick_device(config.training.device)) as group:
         with group.fail_together():
             inputs = open_inputs(config)
@@ -70,7 +72,7 @@ def train(config: Config | str | Path) -> Artifact:
             if group.is_main:
                 _explain_rebuild(stage)
             _train_to_end(run, state)
-            write_model(run, state, stage)
+            write_model(run, state, stage, fine_tuning)
     return stage.open()
 
 

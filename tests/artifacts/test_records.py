@@ -19,7 +19,8 @@ from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 from mtkit.decoding.estimation.confidence import Calibration, Features
 from mtkit.errors import UserError
-from mtkit.scoring.adaptation import Adaptation, BeforeAndAfter
+from mtkit.extras.adapt.adaptation import Adaptation
+from mtkit.scoring.comparison import BeforeAndAfter
 from mtkit.scoring.metrics import Score
 from mtkit.scoring.quality import PartScores, QualityReport
 

@@ -68,6 +68,7 @@ from mtkit.decoding.text.untranslatable import (
 )
 from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.errors import MtkitError
+from mtkit.extras.adapt.new_pieces import learn_pieces
 from mtkit.extras.tables.tables import find_columns, read_table
 from mtkit.report import silently, table
 from mtkit.scoring.memory import translate_by_memory
@@ -77,7 +78,6 @@ from mtkit.scoring.score import worst_sentences
 from mtkit.scoring.writing import Writing
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.hints import HINT_SYMBOLS
-from mtkit.tokenizer.new_pieces import learn_pieces
 from mtkit.tokenizer.train_spm import MAX_LINE_CHARACTERS
 
 pytestmark = pytest.mark.slow
@@ -520,7 +520,7 @@ MODULES = (
     "decoding.text.untranslatable",
     "decoding.text.verbatim",
     "report",
-    "study.attend.sentences",
+    "extras.study.attend.sentences",
     "init.facts",
 )
 """Modules whose public functions of one text, or of several lines, are measured."""

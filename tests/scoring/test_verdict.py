@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from texts import HYPOTHESES, OTHERS, REFERENCES, SENTENCES, corpus_bleu, corpus_chrf
 
 from mtkit.artifacts.records import dump_record, load_record
-from mtkit.scoring.adaptation import BeforeAndAfter
+from mtkit.scoring.comparison import BeforeAndAfter
 from mtkit.scoring.metrics import get_signatures, score
 from mtkit.scoring.quality import QualityReport, score_parts
 from mtkit.scoring.verdict import describe_quality, tabulate_quality

@@ -11,10 +11,7 @@ from sentencepiece import SentencePieceProcessor
 
 from mtkit.config.settings import TokenizerSettings
 from mtkit.errors import UserError
-from mtkit.symbols import SPACE, UNK
-from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.hints import HINT_SYMBOLS
-from mtkit.tokenizer.new_pieces import (
+from mtkit.extras.adapt.new_pieces import (
     add_pieces,
     extend_tokenizer,
     is_extension,
@@ -22,6 +19,9 @@ from mtkit.tokenizer.new_pieces import (
     spell_new_pieces,
     spell_pieces,
 )
+from mtkit.symbols import SPACE, UNK
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.hints import HINT_SYMBOLS
 from mtkit.tokenizer.train_spm import train_model
 
 OLD = [

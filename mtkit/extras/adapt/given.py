@@ -18,15 +18,15 @@ from mtkit.corpus.read import Pair, paths_of, read_pairs
 from mtkit.corpus.rules import held_out_keys
 from mtkit.corpus.spread import spread
 from mtkit.errors import UserError, blame_setting
-from mtkit.formats.ctranslate2_export import batches_of
-from mtkit.formats.origin import find_given_model
-from mtkit.init.old_text import (
+from mtkit.extras.adapt.old_text import (
     OldTraining,
     find_old_training,
     kept_pairs,
     test_pairs,
     validation_pairs,
 )
+from mtkit.formats.ctranslate2_export import batches_of
+from mtkit.formats.origin import find_given_model
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import OpenedModel, open_model
 from mtkit.models.weights import load_model

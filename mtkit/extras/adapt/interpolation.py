@@ -18,13 +18,19 @@ from mtkit.artifacts.runs import WEIGHTS
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.spread import spread
 from mtkit.decoding.text.line import Line
+from mtkit.extras.adapt.adaptation import (
+    MAX_TRIALS,
+    Adaptation,
+    describe_adaptation,
+    is_significantly_better,
+)
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import read_model_config
 from mtkit.models.weights import assign_weights, get_weights, load_model
 from mtkit.progress import progress
 from mtkit.report import say, table
-from mtkit.scoring.adaptation import MAX_TRIALS, Adaptation, BeforeAndAfter, describe_adaptation
+from mtkit.scoring.comparison import BeforeAndAfter
 from mtkit.scoring.metrics import MAX_RESAMPLED, score
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.candidates import Candidate
@@ -143,7 +149,7 @@ def compare_outcomes(
     old = None
     if texts.old is not None:
         old = _measure_change(given.old, best.old, texts.old.references, language)
-    share = best.share if new.is_significantly_better else 0.0
+    share = best.share if is_significantly_better(new) else 0.0
     return Adaptation(share=share, max_harm=max_harm, new=new, old=old)
 
 

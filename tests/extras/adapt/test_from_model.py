@@ -25,11 +25,11 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.rules import normalised
-from mtkit.init import given as given_model
+from mtkit.extras.adapt import given as given_model
+from mtkit.extras.adapt.from_model import AdaptedModel, choose_adaptation
+from mtkit.extras.adapt.given import Fit, GivenModel
+from mtkit.extras.adapt.old_text import OldTraining
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.from_model import AdaptedModel, choose_adaptation
-from mtkit.init.given import Fit, GivenModel
-from mtkit.init.old_text import OldTraining
 from mtkit.init.trial import Measurement
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field, NonNegativeInt
+from pydantic import Field
 
 from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.records import load_record
 from mtkit.report import table
-from mtkit.scoring.metrics import Score, compute_scores, resampling_obstacle
-from mtkit.scoring.writing import Writing
+from mtkit.scoring.comparison import BeforeAndAfter
+from mtkit.scoring.metrics import resampling_obstacle
 
 MAX_TRIALS = 5
 """Most weights that are tried beside the given ones."""
@@ -24,53 +24,6 @@ MAX_P_VALUE = 0.05 / MAX_TRIALS
 Only the best of the weights that are tried is tested. With this limit, chance alone finds a gain in
 at most 5% of the runs (Bonferroni correction).
 """
-
-
-@dataclass(frozen=True)
-class BeforeAndAfter:
-    """chrF of two systems on the same lines: of the given and of the adapted model.
-
-    Copied sources are a given system, too, beside which any model is compared.
-    """
-
-    lines: NonNegativeInt
-    given: Score
-    adapted: Score
-    """The score, with its difference from `given` and the p-value of the difference."""
-
-    @classmethod
-    def of(
-        cls,
-        given: Sequence[str],
-        adapted: Sequence[str],
-        references: Sequence[str],
-        language: str | None,
-    ) -> BeforeAndAfter:
-        """Score the translations of both systems, and test the difference.
-
-        With too few or too many lines for a test, the p-value is None. `language`: language of the
-        target, if known.
-        """
-        can_be_tested = resampling_obstacle(len(references)) is None
-        scores = compute_scores(
-            {"given": given, "adapted": adapted},
-            [references],
-            Writing.of(language, references),
-            test=can_be_tested,
-            keys=["chrf"],
-        )
-        return cls(len(references), scores["given"]["chrf"], scores["adapted"]["chrf"])
-
-    @property
-    def difference(self) -> float:
-        """What the adapted model gains, in points of chrF."""
-        return self.adapted.value - self.given.value
-
-    @property
-    def is_significantly_better(self) -> bool:
-        """Whether the adapted model is better, and chance alone hardly explains it."""
-        p_value = self.adapted.p_value
-        return self.difference > 0 and p_value is not None and p_value <= MAX_P_VALUE
 
 
 @dataclass(frozen=True)
@@ -95,14 +48,19 @@ class Adaptation:
         return self.share == 0
 
 
-def find_adaptation(model: Artifact) -> Adaptation | None:
-    """Return the adaptation in the report of a model; None if the model was not adapted.
+def is_significantly_better(change: BeforeAndAfter) -> bool:
+    """Return whether the adapted model is better, and chance alone hardly explains it."""
+    p_value = change.adapted.p_value
+    return change.difference > 0 and p_value is not None and p_value <= MAX_P_VALUE
+
+
+def find_adaptation(model: Artifact) -> Adaptation:
+    """Return the adaptation in the report of an adapted model.
 
     Raises:
         UserError: the report is damaged.
     """
-    record = model.report.get("adaptation")
-    return None if record is None else load_record(Adaptation, record, model.path / MANIFEST)
+    return load_record(Adaptation, model.report.get("adaptation"), model.path / MANIFEST)
 
 
 def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> Iterator[str]:

@@ -15,10 +15,11 @@ import numpy as np
 
 from mtkit.config.decoding import MAX_SEARCH_TOKENS
 from mtkit.corpus.read import Pair
+from mtkit.extras.adapt.adaptation import MAX_TRIALS
+from mtkit.extras.adapt.given import Fit, GivenModel, check_suitability, describe_unknown_letters
 from mtkit.init.config_text import Sections, Setting, batching_settings, settings_of
 from mtkit.init.expectation import describe_similar
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.given import Fit, GivenModel, check_suitability, describe_unknown_letters
 from mtkit.init.presets import (
     GREEDY_COST,
     LOSS_COST,
@@ -31,11 +32,11 @@ from mtkit.init.presets import (
     longest_output,
     power_of_two,
 )
+from mtkit.init.proposal import Proposal
 from mtkit.init.survey import WrittenCorpus
 from mtkit.init.trial import Measurement, measure_training
 from mtkit.models.weights import build_without_weights
 from mtkit.report import plural, say, warn
-from mtkit.scoring.adaptation import MAX_TRIALS
 
 PEAK_WITH_REPLAY = 1.5e-3
 PEAK_ALONE = 5e-4
@@ -104,7 +105,7 @@ class AdaptationPlan:
 
 
 @dataclass(frozen=True)
-class AdaptedModel:
+class AdaptedModel(Proposal):
     """A plan to adapt a given model."""
 
     given: GivenModel

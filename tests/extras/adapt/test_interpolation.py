@@ -17,12 +17,13 @@ from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.records import load_record
 from mtkit.config.settings import Config
 from mtkit.errors import SettingError
-from mtkit.models.weights import assign_weights
-from mtkit.pipeline import run, run_and_print
-from mtkit.scoring.adaptation import MAX_P_VALUE, Adaptation, BeforeAndAfter, describe_adaptation
-from mtkit.scoring.metrics import Score
-from mtkit.training.candidates import choose_trained
-from mtkit.training.interpolation import (
+from mtkit.extras.adapt.adaptation import (
+    MAX_P_VALUE,
+    Adaptation,
+    describe_adaptation,
+    is_significantly_better,
+)
+from mtkit.extras.adapt.interpolation import (
     SHARES,
     ComparedTexts,
     Outcome,
@@ -32,6 +33,11 @@ from mtkit.training.interpolation import (
     compare_outcomes,
     interpolate,
 )
+from mtkit.models.weights import assign_weights
+from mtkit.pipeline import run, run_and_print
+from mtkit.scoring.comparison import BeforeAndAfter
+from mtkit.scoring.metrics import Score
+from mtkit.training.candidates import choose_trained
 from mtkit.training.process_group import SINGLE_PROCESS
 from mtkit.training.setup import open_inputs, open_run
 from mtkit.training.state import Validation
@@ -94,13 +100,13 @@ def test_no_change_is_no_gain(lines: list[str], data: st.DataObject) -> None:
     assume(any(line.strip() for line in lines))
     change = BeforeAndAfter.of(lines, lines, lines, None)
     assert change.difference == 0
-    assert not change.is_significantly_better
+    assert not is_significantly_better(change)
 
 
 def test_more_lines_than_a_test_takes_are_no_reason_to_refuse_a_gain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("mtkit.training.interpolation", "mtkit.scoring.metrics"):
+    for module in ("mtkit.extras.adapt.interpolation", "mtkit.scoring.metrics"):
         monkeypatch.setattr(f"{module}.MAX_RESAMPLED", 20)
     references = [" ".join(words) for words in sentences(30, seed=1)]
     worse = ["ant"] * len(references)
@@ -233,7 +239,7 @@ def test_a_gain_without_harm_is_installed_and_told(
     run_and_print(config)
     adaptation = load_record(Adaptation, train(config).report["adaptation"], Path("run"))
     assert adaptation.share > 0
-    assert adaptation.new.is_significantly_better
+    assert is_significantly_better(adaptation.new)
     assert adaptation.old is not None
     assert adaptation.old.difference >= -5.0
     told = capsys.readouterr().err

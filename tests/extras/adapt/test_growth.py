@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from architectures import transformer
+from mtkit.extras.adapt.growth import SUPPRESSED_BIAS, grow_weights
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.growth import SUPPRESSED_BIAS, grow_weights
 from mtkit.models.weights import assign_weights, get_weights
 from mtkit.symbols import BOS
 

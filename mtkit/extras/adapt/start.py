@@ -1,0 +1,53 @@
+"""The start of `mtkit init --from`: opens the given model, and proposes to adapt it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mtkit.artifacts.runs import check_other_run
+from mtkit.corpus.read import Pair, paths_of, read_pairs
+from mtkit.errors import UserError, blame_setting
+from mtkit.extras.adapt.from_model import AdaptedModel, propose_adaptation
+from mtkit.extras.adapt.given import describe_swap, open_given_model
+from mtkit.init.facts import CorpusFacts
+from mtkit.init.proposal import InitOptions, Start
+
+
+class FromModel(Start):
+    """A start from the weights of the given model."""
+
+    def __init__(self, options: InitOptions) -> None:
+        """Open the given model; check that it suits the run and the target tags."""
+        assert options.given is not None
+        tags = [corpus.target_tag for corpus in options.corpora if corpus.target_tag]
+        self.options = options
+        self.given = open_given_model(options.given, options.keep, tags)
+        with blame_setting(("--run",)):
+            check_other_run(self.given.place, options.run_folder)
+
+    @property
+    def held_out(self) -> frozenset[int]:
+        return self.given.held_out
+
+    def propose(
+        self, facts: CorpusFacts, sample: Sequence[Pair]
+    ) -> tuple[CorpusFacts, AdaptedModel]:
+        """Plan the adaptation of the given model; return the facts as they are."""
+        options = self.options
+        adapted = propose_adaptation(
+            self.given,
+            facts,
+            sample,
+            options.minutes,
+            new=read_pairs([*options.corpora]),
+            how_to_swap=describe_swap(options.corpora[0]),
+            new_vocabulary=options.new_vocabulary,
+        )
+        for corpus in adapted.given.old_training.corpora:
+            for path in paths_of(corpus):
+                if options.folder.resolve() in path.resolve().parents:
+                    raise UserError(
+                        f"{path} is training text of {self.given.place}, which {options.folder} "
+                        "would replace; choose another output with -o"
+                    )
+        return facts, adapted

@@ -1,0 +1,48 @@
+"""The door to what adds subwords to the vocabulary of a given model. The core adds none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.runs import name_of_origin
+from mtkit.artifacts.stage import Draft
+from mtkit.config.settings import Config
+from mtkit.plugins import load_plugin
+from mtkit.report import say
+from mtkit.tokenizer.codec import Tokenizer
+
+if TYPE_CHECKING:  # to train a tokenizer needs no tensors
+    from torch import Tensor
+
+
+class GivenVocabulary:
+    """The vocabulary of a run that starts from a given model; this class adds nothing to it."""
+
+    def take_over(self, draft: Draft, config: Config, model: Artifact) -> Tokenizer:
+        """Return the tokenizer of a run that starts from `model`, and say what it is."""
+        say(f"tokenizer: copied from {name_of_origin(config, model)}")
+        return Tokenizer.load(model)
+
+    def fits(self, tokenizer: Tokenizer, given: Tokenizer) -> bool:
+        """Return whether the tokenizer of a run can be made from that of the given model."""
+        return tokenizer.models == given.models
+
+    def grow_weights(
+        self, weights: Mapping[str, Tensor], tokenizer: Tokenizer, given: Tokenizer
+    ) -> Mapping[str, Tensor]:
+        """Return the weights of the given model with rows for all subwords of the run."""
+        return weights
+
+
+def find_given_vocabulary(config: Config) -> GivenVocabulary:
+    """Return what `tokenizer.new_pieces` asks for; without it, the vocabulary is taken as it is.
+
+    Raises:
+        UserError: the extra that knows `tokenizer.new_pieces` is not installed.
+    """
+    if not config.tokenizer.new_pieces:
+        return GivenVocabulary()
+    vocabulary: GivenVocabulary = load_plugin("actions", "new_pieces")()
+    return vocabulary
