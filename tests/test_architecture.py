@@ -58,6 +58,8 @@ LIGHT += [
 ]
 LIGHT += ["extras/study/bench/commands", "extras/study/curves"]
 """Files that import nothing heavy, so that light commands start fast."""
+MAX_CORE_LINES = 22_400
+"""Largest number of lines of code outside of extras; the aim is 14,000."""
 COMMAND_MODULES = {"extras.serve.command", "extras.study.commands", "extras.study.bench.commands"}
 """Modules of extras that define commands, as those of `cli` do."""
 HEAVY = {"torch", "numpy", "datasets", "sentencepiece", "sacrebleu", "sacremoses", "safetensors"}
@@ -126,6 +128,26 @@ def test_an_extra_imports_no_other_extra() -> None:
         extra = extra_of(name_of(path))
         for name in own_imports(path):
             assert extra is None or extra_of(name) in (None, extra), f"{path} imports {name}"
+
+
+def lines_of_code(path: Path) -> int:
+    """Return the number of lines that are neither blank, nor comments, nor docstrings."""
+    text = path.read_text(encoding="utf-8")
+    left_out: set[int] = set()
+    for node in ast.walk(parse(path)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                left_out.update(range(node.lineno, (node.end_lineno or 0) + 1))
+    return sum(
+        bool(line.strip()) and not line.strip().startswith("#") and number not in left_out
+        for number, line in enumerate(text.splitlines(), start=1)
+    )
+
+
+def test_the_core_does_not_grow() -> None:
+    """A new ability is an extra, or replaces something. Lower the limit when the core shrinks."""
+    core = [path for path in MODULES if extra_of(name_of(path)) is None]
+    assert sum(map(lines_of_code, core)) <= MAX_CORE_LINES
 
 
 def test_each_entry_point_leads_to_something() -> None:
