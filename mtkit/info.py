@@ -92,13 +92,13 @@ class RunInfo:
     @property
     def progress(self) -> RunProgress | None:
         """How far training has come; None if it has not begun."""
-        index = read_known_steps(self.place)
-        last = self.records[-1] if self.records else {}
-        step = max(last.get("step", 0), index.get("last", 0))
+        known_steps = read_known_steps(self.place)
+        last_record = self.records[-1] if self.records else {}
+        step = max(last_record.get("step", 0), known_steps.get("last", 0))
         if not step:
             return None
-        steps = index.get("steps", 0)
-        return RunProgress(step, steps, last.get("epoch"))
+        steps = known_steps.get("steps", 0)
+        return RunProgress(step, steps, last_record.get("epoch"))
 
     @property
     def state(self) -> RunState | None:
@@ -188,6 +188,7 @@ class RunInfo:
                 return f"{translate}, or {self.run_command} to train to the end"
             case "not trained yet":
                 return self.run_command
+        # A finished run, or a single artifact.
         if self.weights is not None:
             return translate
         export = self.artifacts.get("export")

@@ -1,8 +1,8 @@
 """The registry of extras: what installed packages add to mtkit, found by their entry points.
 
 A package adds a command, for example, by an entry point in the group `mtkit.commands`. mtkit's own
-extras (`mtkit/extras`) do the same, so that the core imports none of them. What an entry point
-names is imported when it is needed.
+extras (`mtkit/extras`) do the same in pyproject.toml, so that the core imports none of them. The
+object that an entry point names is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ PluginGroup = Literal[
 """What an entry point adds:
 
 - commands: a function for Typer, or a `CommandGroup`.
-- importers: by the end of a file's name, such as ".tsv", a subclass of `Importer`.
-- exporters: by the name of a format, a function of a model and an output path.
-- text_steps: a function of spans and a context, as `STEPS` of mtkit.decoding.text.pipeline has.
-- accelerations: by the type of a device, such as "cuda", a subclass of `Acceleration`.
-- actions: what the core does for an option or a setting, such as `train --dry-run` or
-  `training.max_harm`.
+- importers: a subclass of `Importer`; its name is the end of the files' names, such as ".tsv".
+- exporters: a function of a model and an output path; its name is that of the format.
+- text_steps: a function of spans and a context, like those in `STEPS` of
+  mtkit.decoding.text.pipeline.
+- accelerations: a subclass of `Acceleration`; its name is the type of a device, such as "cuda".
+- actions: what the core calls for an option or a setting, by a name such as "dry_run" (of
+  `train --dry-run`): a function, or a class such as `FineTuning`, of which the core has the base.
 """
 
 
@@ -56,10 +57,11 @@ def load_plugin(group: PluginGroup, name: str) -> Any:
     """Import and return what an installed package adds to a group.
 
     Raises:
-        UserError: no package adds it, or its import needs a package that is missing.
+        UserError: no package adds it.
+        ImportError: its module needs a package that is missing.
     """
     point = find_plugins(group).get(name)
     if point is None:
         known = ", ".join(find_plugins(group)) or "none"
-        raise UserError(f"{name!r} is not installed (mtkit.{group}: {known}); reinstall mtkit")
+        raise UserError(f"{name!r} is not installed; mtkit.{group} has {known}; reinstall mtkit")
     return point.load()

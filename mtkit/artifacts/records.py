@@ -26,7 +26,7 @@ from mtkit.report import printable
 
 
 def _refuse(value: object) -> object:
-    raise ValueError("is not stored here")
+    raise ValueError("does not belong in this file")
 
 
 Value = TypeVar("Value")

@@ -226,8 +226,8 @@ def open_parts(config: Config, tokenizer: Artifact) -> Parts:
         raise UserError(f"{index.path}: the tokenizer changed; run `mtkit batch --parts` again")
     if index.manifest["inputs"].get(PART_ROWS) != str(config.batching.part_rows):
         raise UserError(
-            f"{index.path}: {PART_ROWS} changed; give the value that `mtkit batch --parts` had, or "
-            "run that again"
+            f"{index.path}: {PART_ROWS} changed; give the value that `mtkit batch --parts` used, "
+            "or run that command again"
         )
     return Parts(config, tokenizer, index)
 

@@ -85,8 +85,9 @@ def _without_usual_script(language: Language) -> Language:
     from langcodes import Language
 
     implied = Language.make(language=language.language, territory=language.territory).maximize()
-    script = implied.script or ""
-    if language.script not in (script, PART_OF_SCRIPT.get(script)):
+    implied_script = implied.script or ""
+    # Korean implies Kore, which contains the script that FLORES names, Hang.
+    if language.script not in (implied_script, PART_OF_SCRIPT.get(implied_script)):
         return language
     return Language.get(language.to_tag().replace(f"-{language.script}", "", 1))
 

@@ -1,6 +1,7 @@
-"""Importers: what reads files that hold both sides of a corpus, such as tables. Extras bring them.
+"""Importers read files that hold both sides of a corpus, such as tables. Extras add them.
 
-The end of a file's name tells its format, and the registry knows the importer of each.
+The end of a file's name tells its format. `find_importer` looks for the format in the registry of
+extras (mtkit.plugins).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Importer(ABC):
     """Reads the files of one format."""
 
     counts_rows: ClassVar[bool] = False
-    """Whether messages number rows, because cells may have several lines, and not lines."""
+    """Whether messages number rows instead of lines, because a cell may have several lines."""
     column_option: ClassVar[str] = "--columns"
     """The option that names the columns of source and target."""
 
@@ -41,6 +42,8 @@ class Importer(ABC):
     ) -> Columns:
         """Return the columns that the user has named; else those that hold text.
 
+        `languages`: those of --languages, which some formats have in place of columns.
+
         Raises:
             UserError: the choice is not clear, or the file cannot be read.
         """
@@ -50,13 +53,14 @@ class Importer(ABC):
         return None, None
 
     def has_both_sides(self, path: str) -> bool:
-        """Return whether a row holds several texts, so that the file is no side of a corpus."""
+        """Return whether a row holds several texts, so the file cannot be one side of a corpus."""
         return False
 
     def read_cells(self, path: str, comment: str) -> Iterator[tuple[int, list[str]]] | None:
         """Yield the number and the cells of each row of a glossary, without rows of comments.
 
-        Return None if each line is a row, with tabs between its cells. `comment`: begins a comment.
+        Return None if the core can read the file itself: each line is a row, with tabs between its
+        cells. `comment`: the sign that begins a comment.
 
         Raises:
             UserError: a file of this format has no rows.
@@ -65,7 +69,7 @@ class Importer(ABC):
 
     @abstractmethod
     def check_input(self, path: str, column: str | None) -> None:
-        """Raise UserError unless a column of the file can be translated; None: none is named."""
+        """Raise UserError unless the column can be translated; None: the user has named none."""
 
     @abstractmethod
     def check_output(self, path: str, output: Path) -> None:
@@ -73,7 +77,7 @@ class Importer(ABC):
 
     @abstractmethod
     def open_column(self, path: str, column: str) -> Any:
-        """Return a file of which a column is translated, as an `Input` of mtkit.decoding.translate.
+        """Open a file to translate one column; return an `Input` of mtkit.decoding.translate.
 
         Raises:
             UserError: the file has no such column, or a row cannot be read.

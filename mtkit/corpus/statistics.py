@@ -51,7 +51,7 @@ Languages = tuple[str | None, str | None]
 
 def _check_votes(votes: Counter[str]) -> Counter[str]:
     if not all(0 <= count <= SAMPLE_SIZE for count in votes.values()):
-        raise ValueError("expected numbers of sampled lines")
+        raise ValueError(f"expected counts from 0 to {SAMPLE_SIZE:,}")
     return votes
 
 

@@ -174,7 +174,10 @@ class Translator:
     def _translate(
         self, lines: Sequence[Line], request: Request, *, alone: bool
     ) -> Searches[list[Translation]]:
-        """Translate lines; then cut those that lost a span, such as a URL, there, and try again."""
+        """Translate lines; if a span is lost, such as a URL, split the line at spans and try again.
+
+        The second translation replaces the first one if it has lost fewer spans.
+        """
         window = open_window(lines, self.tokenizer, request, self.estimator)
         translations = yield from self._search(window, alone=alone)
         lossy = [number for number, first in enumerate(translations) if first.lost]
@@ -183,11 +186,11 @@ class Translator:
             return translations
         lossy_lines = [lines[number] for number in lossy]
         cut = open_window(lossy_lines, self.tokenizer, request, self.estimator, cuts_at_spans=True)
-        others = yield from self._search(cut, alone=alone)
-        for number, other in zip(lossy, others, strict=True):
-            if len(other.lost) < len(translations[number].lost):
-                faults = (*other.mended, LOST_SPAN)
-                translations[number] = replace(other, mended=faults)
+        second_translations = yield from self._search(cut, alone=alone)
+        for number, second in zip(lossy, second_translations, strict=True):
+            if len(second.lost) < len(translations[number].lost):
+                mended = (*second.mended, LOST_SPAN)
+                translations[number] = replace(second, mended=mended)
         return translations
 
     def _search(self, window: Window, *, alone: bool) -> Searches[list[Translation]]:

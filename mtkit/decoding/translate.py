@@ -469,7 +469,8 @@ def _translations(translator: Translator, text: Input, done: int) -> Iterator[li
     """Yield the translations of all lines after the first `done`; typed lines one by one."""
     if text.is_typed:
         say("type a line to translate; Ctrl-D ends")
-        for number, typed in enumerate(iter(partial(ask, "> "), None)):
+        typed_lines = iter(partial(ask, "> "), None)  # until Ctrl-D, when `ask` returns None
+        for number, typed in enumerate(typed_lines):
             yield translator.submit([Line(typed, id=number)]).result()
     else:
         yield from translator.stream(text.lines(done))

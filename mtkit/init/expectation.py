@@ -76,10 +76,11 @@ def describe_expectation(facts: CorpusFacts, plan: Plan, minutes: float) -> Iter
 
 
 def describe_similar(pairs: int, target_tokens: float, epochs: float) -> str:
-    """Return how much training a plan gives, and what similar measured runs reached."""
+    """Return how long the plan trains, and what similar measured runs reached, in words."""
     runs = find_similar(pairs, target_tokens, epochs)
     worst = min(runs, key=lambda run: run.bleu)
     best = max(runs, key=lambda run: run.bleu)
+    # What the corpus of the best run reached when it was trained for longest.
     longest = max(
         (run for run in MEASURED_RUNS if (run.corpus, run.pairs) == (best.corpus, best.pairs)),
         key=lambda run: run.epochs,
@@ -89,7 +90,8 @@ def describe_similar(pairs: int, target_tokens: float, epochs: float) -> str:
         f"BLEU {worst} to {best} on lines held out from their own text"
     )
     if longest is not best:
-        text += f", and the better one {longest.bleu:g} after {longest.epochs:g} epochs"
+        text += f"; the corpus of the better one reached {longest.bleu:g}"
+        text += f" after {longest.epochs:g} epochs"
     if pairs < min(run.pairs for run in runs) / 2:
         text += "; so few pairs give less"
     return f"{text}; text of another kind is translated worse"

@@ -362,7 +362,8 @@ def _tagged_corpora(
     for each, weight in zip(written, weights, strict=True):
         corpus = _files_setting(options, each.surveyed, part)
         if part == "train":
-            corpus["weight"] = min(float(f"{weight:.3g}"), MAX_WEIGHT)
+            rounded = float(f"{weight:.3g}")
+            corpus["weight"] = min(rounded, MAX_WEIGHT)
         corpora.append(corpus | {"target_tag": each.tag})
     return corpora
 

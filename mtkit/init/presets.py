@@ -31,8 +31,11 @@ class Preset:
     def cost(self, vocabulary: int) -> float:
         """Return the relative time per target token, fitted to widths of 128, 192 and 512.
 
-        Millions of operations in products (six per parameter), plus work limited by memory speed.
+        The sum of the operations in matrix products, in millions (six per parameter), and of work
+        that is limited by the speed of the memory.
         """
+        # Attention has 4 square matrices in an encoder layer and 8 in a decoder layer; a
+        # feed-forward network has 2 matrices in each.
         per_layer = 12 * self.d_model**2 + 4 * self.d_model * self.ffn
         products = 6e-6 * (self.layers * per_layer + self.d_model * vocabulary)
         return products + 0.1 * self.layers * self.d_model

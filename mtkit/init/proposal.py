@@ -1,4 +1,8 @@
-"""What `init` is asked for and what it proposes: the door to starts other than random weights."""
+"""The options of `init`, and the interface of what training can start from.
+
+The core has the start from random weights (`FromScratch`). An extra adds `--from`, the start from a
+given model: its entry point names a subclass of `Start`.
+"""
 
 from __future__ import annotations
 
@@ -93,4 +97,4 @@ class Start(ABC):
 
     @abstractmethod
     def propose(self, facts: CorpusFacts, sample: Sequence[Pair]) -> tuple[CorpusFacts, Proposal]:
-        """Plan a run; return the facts with what was measured for it."""
+        """Plan a run; return the proposal, and the facts with what the plan has measured."""

@@ -89,7 +89,7 @@ def survey(
     untrained: AbstractSet[int],
     existing: Mapping[str, int],
 ) -> list[SurveyedCorpus]:
-    """Plan how each corpus is divided, and find out the facts about it.
+    """Plan how each corpus is divided, and collect the facts about it.
 
     `held_out` and `untrained`: keys of text, as in `Partition`; `existing`: the numbers of pairs in
     the validation and test sets of the user, by part.
@@ -106,10 +106,9 @@ def survey(
         )
         partitions.append(partition)
     surveyed: list[SurveyedCorpus] = []
-    for corpus, report, partition in zip(
-        corpora, reports, _separate(corpora, partitions), strict=True
-    ):
-        report = replace(report, drop=drop)
+    separated = _separate(corpora, partitions)
+    for corpus, report, partition in zip(corpora, reports, separated, strict=True):
+        report = replace(report, drop=drop)  # the common rules, as `batching.drop` has them
         facts, sample = describe_corpus(report, partition, languages_of(report), existing)
         surveyed.append(SurveyedCorpus(corpus, report, partition, facts, sample))
     return surveyed

@@ -1,4 +1,8 @@
-"""The door to what speeds up training on a device. The core has plain PyTorch; extras add more."""
+"""The interface by which extras speed up training on a device. The core has plain PyTorch.
+
+Training asks `find_acceleration` for the modules, the row width, the softmax and the launcher of
+its device.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ class Launcher:
     """Calls the functions of a training step, such as the pass over a micro-batch."""
 
     def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
-        """Return function(inputs), which the next call with inputs of these shapes may overwrite.
+        """Return function(inputs); the next call with inputs of these shapes may overwrite it.
 
         Use a name for one function only, and with inputs of the same types in every call.
         """
@@ -43,15 +47,18 @@ class Acceleration:
         """Swap modules of the model for faster ones, which have the same weights."""
 
     def shared_row_width(self, model: EncoderDecoder) -> int:
-        """Return the width of rows that sentences share in training; 0: each has its own row."""
+        """Return the width of the rows in which training packs several sentences.
+
+        0: each sentence has its own row.
+        """
         return 0
 
     def find_softmax(self, logits: Float[Tensor, "C V"]) -> FusedSoftmax | None:
-        """Return a fused softmax that serves such logits; None: there is none."""
+        """Return a fused softmax for logits of this shape and device; None if there is none."""
         return None
 
     def new_launcher(self) -> Launcher:
-        """Return what calls the functions of a step."""
+        """Return a new object that calls the functions of a training step."""
         return Launcher()
 
 

@@ -188,6 +188,7 @@ def score_systems(
 def _describe_writing(writing: Writing, references: Sequence[str]) -> None:
     """Say which unusual tokenizer BLEU uses, if any; warn if BLEU means little."""
     tokenizer = writing.tokenizer
+    # A declared language such as Thai implies its tokenizer, so there is nothing to say.
     if tokenizer != "13a" and writing.language not in LANGUAGE_SCRIPTS:
         script = writing.script.capitalize()
         say(f"the references are written in {script}: BLEU uses sacreBLEU's tokenizer {tokenizer}")

@@ -1,4 +1,8 @@
-"""The door to what limits the harm of fine-tuning. The core sets no limit."""
+"""How a run chooses its final weights, and what it says about the model that it starts from.
+
+The core keeps the trained weights. An extra for `training.max_harm` limits what old text loses: its
+entry point names a subclass of `FineTuning`.
+"""
 
 from __future__ import annotations
 

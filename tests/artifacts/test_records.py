@@ -108,6 +108,6 @@ def test_text_is_neither_stored_with_statistics_nor_read_from_them() -> None:
     record = dump_record(statistics)
     assert "secret" not in json.dumps(record)
     for foreign in ({"sample": [list(pair)]}, {"held_out": [1]}):
-        with pytest.raises(UserError, match="is not stored here"):
+        with pytest.raises(UserError, match="does not belong in this file"):
             load_record(CorpusStatistics, record | foreign, Path("x.json"))
     assert load_record(CorpusStatistics, record, Path("x.json")).sample == ()

@@ -65,7 +65,7 @@ class AutoEngine(Engine):
             MtkitError: as `Lifetime.locked`.
         """
         with self._lifetime.locked():
-            reason = None
+            reason = None  # why CTranslate2, if asked, cannot serve the request
             if self._options.engine != "torch":
                 reason = self._failure or self._try_ctranslate2(request)
                 if self._ctranslate2 is not None and reason is None:

@@ -57,24 +57,25 @@ class Glossary:
         return f"<Glossary: {len(self)} entries>"
 
     def directed(self, languages: Direction) -> Glossary:
-        """Return the glossary for a model of these languages: its header may be reversed.
+        """Return the glossary in the direction of a model: swapped if the header is reversed.
 
         Raises:
             UserError: the glossary is for other languages.
         """
         if self.languages == (None, None):
             return self
-        own = [short_code(language) or None for language in self.languages]
+        header = [short_code(language) or None for language in self.languages]
         model = [short_code(language) or None for language in languages]
-        agreements = _count_equal(own, model)
-        if _count_equal(own[::-1], model) > agreements:
-            to = f"{own[1]} to {own[0]}"
-            tell_once(say, f"{self.name}: the columns are swapped, to translate {to}")
+        agreements = _count_equal(header, model)
+        if _count_equal(header[::-1], model) > agreements:
+            direction = f"{header[1]} to {header[0]}"
+            tell_once(say, f"{self.name}: the columns are swapped, to translate {direction}")
             return self._reversed
-        if agreements == 0 and None not in (*own, *model):
+        if agreements == 0 and None not in (*header, *model):
             raise UserError(
-                f"{self.name}: the header says {own[0]} to {own[1]}, but the model translates "
-                f"{model[0]} to {model[1]}; correct the header, or write: source, tab, target"
+                f"{self.name}: the header says {header[0]} to {header[1]}, but the model "
+                f"translates {model[0]} to {model[1]}; correct the header, or write: source, tab, "
+                "target"
             )
         return self
 

@@ -147,7 +147,8 @@ class Window:
         tokens = [hypothesis.tokens for hypotheses in ranked for hypothesis in hypotheses]
         # In one call, which takes far less time than a call for each hypothesis.
         texts = iter(self.context.tokenizer.decode(tokens))
-        answers = iter(ranked)
+        # Both are in the order of the leaves that the model has read.
+        hypotheses_by_leaf = iter(ranked)
         translations: list[Translation] = []
         for line in self.lines:
             candidates: list[list[_Candidate]] = []
@@ -155,12 +156,12 @@ class Window:
                 if isinstance(leaf, Copied):
                     candidates.append([_Candidate(_COPIED, Answer(leaf.text))])
                     continue
-                of_leaf: list[_Candidate] = []
-                for hypothesis in next(answers):
+                leaf_candidates: list[_Candidate] = []
+                for hypothesis in next(hypotheses_by_leaf):
                     text = next(texts)
                     links = self._links(hypothesis, text, leaf, line)
-                    of_leaf.append(_Candidate(hypothesis, Answer(text, links)))
-                candidates.append(of_leaf)
+                    leaf_candidates.append(_Candidate(hypothesis, Answer(text, links)))
+                candidates.append(leaf_candidates)
             translations.append(self._translation(line, candidates))
         return translations
 

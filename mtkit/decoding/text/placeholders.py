@@ -259,9 +259,10 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _read(segment: _Segment, hidden: Span, syntax: Syntax) -> Span:
-    """Return what the model reads of a segment: with numbered placeholders.
+    """Return a segment as the model reads it, with numbered placeholders in place of the marks.
 
-    In a message, two apostrophes stand for one.
+    `hidden`: the whole text, with a mark for each unit. In a message, two apostrophes stand for
+    one.
     """
     pattern = _SIGN if syntax is Syntax.PLAIN else _SIGN_OF_MESSAGE
     placeholders = iter(PLACEHOLDERS)
@@ -271,6 +272,7 @@ def _read(segment: _Segment, hidden: Span, syntax: Syntax) -> Span:
     for sign in pattern.finditer(hidden.text, segment.start, segment.end):
         text.append(hidden.text[end : sign.start()])
         text.append(next(placeholders) if sign[0] == _MARK else "'")
+        # A sign becomes one character; two apostrophes have the origin of the first.
         origin += hidden.origin[end : sign.start() + 1]
         end = sign.end()
     text.append(hidden.text[end : segment.end])

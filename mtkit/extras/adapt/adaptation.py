@@ -17,7 +17,7 @@ from mtkit.scoring.metrics import resampling_obstacle
 MAX_TRIALS = 5
 """Most weights that are tried beside the given ones."""
 MAX_SCORE = 100.0
-"""Largest chrF: old text that may lose so much is not kept, as that of a parent."""
+"""Largest chrF. With this `max_harm`, old text may lose everything, as that of a parent may."""
 MAX_P_VALUE = 0.05 / MAX_TRIALS
 """Largest p-value of a difference that counts as significant.
 

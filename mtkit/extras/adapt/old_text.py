@@ -140,7 +140,7 @@ def _unchanged(
         try:
             total += _size_of(corpus)
             if total > MAX_OLD_BYTES:
-                raise UserError(f"files of over {MAX_OLD_BYTES >> 30} GiB")
+                raise UserError(f"the files take over {MAX_OLD_BYTES >> 30} GiB in all")
             if not hash_corpora(corpus, name).items() <= artifact.manifest["inputs"].items():
                 raise UserError(f"{_list_files(corpus)} is not the text that the run had")
             check_readable(corpus, (name,))
@@ -161,7 +161,7 @@ def _size_of(corpus: Corpus) -> int:
     total = 0
     for path in paths_of(corpus):
         size = existing_file(str(path)).stat().st_size
-        if not size:  # also of files of the kernel, such as those in /proc
+        if not size:  # files of the kernel, such as those in /proc, have size 0, too
             raise UserError(f"{path} is empty")
         total += size
     return total

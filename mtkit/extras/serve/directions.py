@@ -153,7 +153,7 @@ def _find_legs(place: str) -> list[Leg]:
         )
     if AUTO in map(str.lower, (source, *targets)):
         raise UserError(
-            f"{place}: {AUTO} is no language, because clients ask for detection by this name; "
+            f"{place}: {AUTO} cannot name a language, because it asks for language detection; "
             f"name source and target, as in -m en:de={path}"
         )
     return [

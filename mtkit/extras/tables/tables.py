@@ -74,16 +74,16 @@ def find_columns(path: str) -> Columns:
     if not rows:
         return 0, 1
     first = rows[0]
-    texts = find_texts(rows)
-    named = [column for column in texts if is_column_name(first[column])]
+    text_columns = find_texts(rows)
+    named = [column for column in text_columns if is_column_name(first[column])]
     if len(named) == 2:
         source, target = named
-    elif len(texts) > 2 and has_header(rows, texts):
+    elif len(text_columns) > 2 and has_header(rows, text_columns):
         raise UserError(
             f"{path}: choose two of its columns with --columns S T: {name_cells(first)}"
         )
-    elif len(texts) > 1:
-        source, target = texts[:2]
+    elif len(text_columns) > 1:
+        source, target = text_columns[:2]
     else:
         source, target = 0, 1
     if len(first) > 2:

@@ -527,7 +527,7 @@ def test_a_model_of_the_language_auto_is_refused_because_auto_means_detection(
 ) -> None:
     plain = write_model(tmp_path / "m", train(), transformer(), as_if_trained)
     for pair in ("auto:fr", "en:auto", "AUTO:fr"):
-        with pytest.raises(UserError, match=r"auto is no language.*name source and target"):
+        with pytest.raises(UserError, match=r"auto cannot name a language.*name source and target"):
             find_directions([f"{pair}={plain}"])
 
 
