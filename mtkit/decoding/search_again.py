@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,6 +36,8 @@ MAX_DROP = 1.0
 """How much less log P per subword a translation with its terms may have, in nats."""
 MAX_GROWTH = 1.1
 """How many times as many characters it may have, besides those of the terms."""
+WORDS_PER_TERM = 2
+"""How many words of the first translation a term may replace: its noun and the article, say."""
 _STOPS = re.compile(r"[.!?…؟。！？｡।॥۔።፧។៕։]+")
 
 
@@ -212,16 +215,22 @@ class MissingTerms(Fault):
 def is_worse(other: OtherAnswer, first_text: str, terms: Collection[str], drop: float) -> bool:
     """Return whether a translation with new terms has a loop, or is longer or far less probable.
 
-    Each of the terms may take the place of one word, whatever its own length. `drop`: how much less
-    log P per subword the other answer has than the first translation.
+    It is also worse if it lacks more words of the first translation than the terms may replace, as
+    if a term stands in the place of a phrase. Each of the terms may take the place of one word,
+    whatever its own length. `drop`: how much less log P per subword the other answer has than the
+    first translation.
     """
-    words = _count_words(first_text) + sum(_count_words(term) - 1 for term in terms)
+    first_words = _find_words(first_text)
+    other_words = _find_words(other.text)
+    lost = Counter(first_words) - Counter(other_words)
+    words = len(first_words) + sum(len(_find_words(term)) - 1 for term in terms)
     stops = _count_stops(first_text) + sum(map(_count_stops, terms))
     characters = MAX_GROWTH * len(first_text) + sum(map(len, terms))
     return (
         drop > MAX_DROP
         or len(other.text) > characters  # one word may be a loop: 3000000000000
-        or _count_words(other.text) > words
+        or len(other_words) > words
+        or lost.total() > WORDS_PER_TERM * len(terms)
         or _count_stops(other.text) > stops
         or has_loop(other.text, other.source)
     )
@@ -239,8 +248,10 @@ def _find_missing_terms(draft: DraftTranslations) -> dict[int, list[str]]:
     return {place: terms for place, terms in enumerate(wanted) if terms}
 
 
-def _count_words(text: str) -> int:
-    return sum(not is_sign(text[start]) for start, _ in word_ranges(text))
+def _find_words(text: str) -> list[str]:
+    """Return the words of a text in small letters, without punctuation."""
+    ranges = word_ranges(text)
+    return [text[start:end].lower() for start, end in ranges if not is_sign(text[start])]
 
 
 def _count_stops(text: str) -> int:

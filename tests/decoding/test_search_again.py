@@ -247,6 +247,21 @@ def test_a_glossary_never_destroys_a_sentence_the_plain_translation_stays_if(sec
 
 
 @pytest.mark.usefixtures("dog")
+@pytest.mark.parametrize(
+    ("second", "is_kept"),
+    [
+        ("It rains men boat on the plain.", True),
+        ("It men boat rains on.", False),
+    ],
+)
+def test_a_term_replaces_at_most_two_words_and_no_phrase(second: str, is_kept: bool) -> None:
+    first = "It rains two dogs here on the plain."
+    translator, _ = translator_of([first], [second])
+    (translation,) = translator.results(["Any dog."])
+    assert translation.text == (second if is_kept else first)
+
+
+@pytest.mark.usefixtures("dog")
 @pytest.mark.parametrize(("drop", "is_kept"), [(0.9 * MAX_DROP, True), (1.1 * MAX_DROP, False)])
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
 def test_a_translation_with_the_terms_is_kept_only_if_it_is_not_much_less_probable(
