@@ -1,4 +1,8 @@
-"""The door to what adds subwords to the vocabulary of a given model. The core adds none."""
+"""The vocabulary of a run that starts from a given model.
+
+The core takes it as it is. An extra for `tokenizer.new_pieces` adds subwords: its entry point names
+a subclass of `GivenVocabulary`.
+"""
 
 from __future__ import annotations
 

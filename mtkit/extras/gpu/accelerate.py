@@ -1,4 +1,4 @@
-"""The door to all that only a GPU needs: training with other modules of the same weights.
+"""Training on a GPU: other modules with the same weights, which compute faster.
 
 `accelerate` changes the class of a module and nothing else. So the modules keep their weights and
 the names of their weights, and compute the same up to rounding. Outside of training they compute
