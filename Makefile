@@ -27,9 +27,9 @@ student: $(INSTALLED)
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
 	--no-loadscope-reorder
 
-# Fast tests, in about a minute.
+# Fast tests of the core.
 quick: $(INSTALLED)
-	$(PYTEST) -m "not slow and not campaign"
+	$(PYTEST) -m "not slow and not campaign" --ignore=tests/extras
 
 test: $(INSTALLED)
 	$(PYTEST)
