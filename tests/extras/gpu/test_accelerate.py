@@ -18,7 +18,7 @@ from architectures import ARCHITECTURES, VOCAB, make
 from mtkit.config.model import TransformerSettings
 from mtkit.extras.gpu import accelerate as door
 from mtkit.extras.gpu import linear
-from mtkit.extras.gpu.accelerate import accelerate
+from mtkit.extras.gpu.accelerate import GpuAcceleration, accelerate
 from mtkit.extras.gpu.attention import InPlace, _Chunk
 from mtkit.models.acceleration import can_share_rows
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -153,3 +153,25 @@ def test_gradients_of_parts_are_joined_wherever_they_lie(order: tuple[int, int])
     grads = [memory.chunk(2, dim=-1)[index] for index in order]
     (joined,) = torch.autograd.grad(_Chunk.apply(x, 2), x, grads)  # type: ignore[no-untyped-call]
     assert torch.equal(joined, torch.cat(grads, dim=-1))
+
+
+@needs_triton
+@pytest.mark.usefixtures("_kernels")
+def test_the_loss_of_training_is_computed_by_the_fused_softmax(monkeypatch: MonkeyPatch) -> None:
+    model = make("transformer").float().to(DEVICE)
+    plain = gradients(model, BATCH)
+    acceleration = GpuAcceleration()
+    softmax = acceleration.find_softmax(torch.empty(1, VOCAB, device=DEVICE))
+    assert softmax is not None
+    used: list[int] = []
+
+    def count_rows(logits: Tensor, gold: Tensor, smoothing: float) -> Tensor:
+        used.append(len(logits))
+        return softmax(logits, gold, smoothing)
+
+    monkeypatch.setattr(acceleration, "find_softmax", lambda logits: count_rows)
+    monkeypatch.setattr("mtkit.training.loss.find_acceleration", lambda device: acceleration)
+    fused = gradients(model, BATCH)
+    assert sum(used) == len(BATCH.target_output)
+    for before, after in zip(plain, fused, strict=True):
+        torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-4)
