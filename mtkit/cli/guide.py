@@ -8,7 +8,6 @@ from typing import Annotated
 from typer import Argument
 
 from mtkit import report
-from mtkit.cli.options import Debug, Quiet
 from mtkit.guide.pages import find_page, read_pages, title_of
 
 MAX_CELLS = 100
@@ -20,8 +19,6 @@ def guide(
         str | None,
         Argument(metavar="TOPIC", help="What the page is about (default: list all topics)."),
     ] = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Show a page of the user guide.
 

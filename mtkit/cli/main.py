@@ -18,7 +18,7 @@ import typer
 from mtkit import plugins, report
 from mtkit.artifacts.manifest import VERSION
 from mtkit.cli import guide, models, preparation, stages
-from mtkit.cli.options import Command, CommandGroup
+from mtkit.cli.options import Command, CommandGroup, with_options
 from mtkit.errors import HOW_TO_CONTINUE, MtkitError, is_out_of_memory
 from mtkit.signals import exit_on_stop_signals
 
@@ -46,7 +46,7 @@ CONTINUED = frozenset({"run", "train-spm", "batch", "train", "finish"})
 
 
 def build_app(*names: str) -> typer.Typer:
-    """Return the command line with the commands `names`, or with all commands."""
+    """Return the command line with the commands `names`; or only a list of all, for help."""
     app = typer.Typer(
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -58,11 +58,21 @@ def build_app(*names: str) -> typer.Typer:
         if isinstance(command, CommandGroup):
             group = typer.Typer(rich_markup_mode=None, help=command.help)
             for inner_name, function in command.commands.items():
-                group.command(inner_name, cls=Command)(function)
+                group.command(inner_name, cls=Command)(with_options(function))
             app.add_typer(group, name=name)
         else:
-            app.command(name, cls=Command)(command)
+            app.command(name, cls=Command)(with_options(command) if names else _list(command))
     return app
+
+
+def _list(command: Function) -> Function:
+    """Return a command without options, which take long to prepare, but with the same help."""
+
+    def listed() -> None:
+        raise AssertionError("a command that is only listed was called")
+
+    listed.__doc__ = command.__doc__
+    return listed
 
 
 def list_commands() -> list[str]:
@@ -98,12 +108,13 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command and exit with its code; if it failed, first write one line to stderr."""
     _prepare_streams()
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["--"]:
+        arguments = arguments[1:]
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     stop = exit_on_stop_signals()
     code = 0
     try:
-        # Only the requested command, because Typer takes 0.05 s to prepare all of them.
         app = build_app(*_find_command(arguments))
         code = app(args=arguments or ["--help"], prog_name="mtkit", standalone_mode=False) or 0
     except SystemExit:
@@ -126,7 +137,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _find_command(arguments: Sequence[str]) -> list[str]:
-    """Return the first argument if it is a command, which is faster than to prepare all."""
+    """Return the first argument if it is a command; to complete the words of a shell, all.
+
+    Typer takes 0.05 s to prepare all of them.
+    """
+    if "_MTKIT_COMPLETE" in os.environ:
+        return list_commands()
     first = arguments[:1]
     is_command = first and (first[0] in COMMANDS or first[0] in plugins.find_plugins("commands"))
     return list(first) if is_command else []

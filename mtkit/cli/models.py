@@ -11,12 +11,10 @@ from mtkit import plugins
 from mtkit.cli.options import (
     DEFAULT_MODEL,
     ComputeType,
-    Debug,
     Glossary,
     Json,
     Language,
     Model,
-    Quiet,
     Tag,
     refuse,
 )
@@ -60,8 +58,6 @@ def score(
     tag: Tag = None,
     glossary: Glossary = None,
     json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Score translations, with references or without.
 
@@ -161,8 +157,6 @@ def export(
             help="Data type for ctranslate2 (default: auto, int8 if it loses at most 0.3 BLEU)."
         ),
     ] = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Export a model to another format, or import one.
 
@@ -215,8 +209,6 @@ def info(
     output: Annotated[
         Path | None, Option("-o", "--output", help="Write the plot to this .png or .svg file.")
     ] = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Describe a run, model or artifact.
 

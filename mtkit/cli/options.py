@@ -1,15 +1,16 @@
 """Options that several commands share, and the rules that hold for all options.
 
 Commands are plain functions for Typer: a parameter is an option or an argument, and the docstring
-is the help. Every command ends with the parameters `quiet: Quiet` and `debug: Debug`, which take
-effect when they are parsed; so no command uses their values.
+is the help. Every command has --quiet and --debug, too.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -251,3 +252,42 @@ Engine = Annotated[
 ]
 ComputeType = Literal["auto", "int8", "int8_float32", "int16", "float16", "bfloat16", "float32"]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with --quiet and --debug, which take effect when they are parsed.
+
+    If it takes `**settings`, it also has an option for each setting of search and sampling. Their
+    names and help are those of the fields of the config, whose import takes 0.1 s.
+    """
+
+    def run(quiet: Quiet = False, debug: Debug = False, **values: Any) -> None:
+        command(**values)
+
+    parameters = dict(inspect.signature(command, eval_str=True).parameters)
+    if parameters.pop("settings", None) is not None:
+        parameters |= _search_options()
+    common = inspect.signature(run, eval_str=True).parameters
+    parameters |= {name: common[name] for name in ("quiet", "debug")}
+    signature = inspect.Signature(list(parameters.values()))
+    cast(Any, run).__signature__ = signature
+    run.__doc__ = command.__doc__
+    return run
+
+
+def _search_options() -> dict[str, Parameter]:
+    """Return an option for each setting of search and sampling, by name."""
+    from mtkit.config.decoding import SamplingSettings, SearchSettings
+
+    options: dict[str, Parameter] = {}
+    for section in (SearchSettings, SamplingSettings):
+        for name, field in section.model_fields.items():
+            meaning = str(field.description)
+            option = Option(help=f"{meaning[0].upper()}{meaning[1:]}.")
+            options[name] = Parameter(
+                name,
+                Parameter.POSITIONAL_OR_KEYWORD,
+                default=None,
+                annotation=Annotated[cast(Any, field.annotation) | None, option],
+            )
+    return options

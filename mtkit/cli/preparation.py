@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Columns, Debug, Json, Languages, Quiet, refuse
+from mtkit.cli.options import Columns, Json, Languages, refuse
 from mtkit.errors import UserError
 from mtkit.report import plural, say
 
@@ -37,8 +37,6 @@ def check(
         Option("--rows", metavar="FILE.csv", help="Write every faulty pair, with its reasons."),
     ] = None,
     json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Check a corpus and show examples of what is wrong.
 
@@ -154,8 +152,6 @@ def init(
     force: Annotated[
         bool, Option("--force", help="Overwrite an existing config and its data folder.")
     ] = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Write a config for a corpus and a training time.
 

@@ -19,13 +19,11 @@ from mtkit import plugins, report
 from mtkit.cli.options import (
     DEFAULT_RUN,
     ComputeType,
-    Debug,
     Device,
     Engine,
     Glossary,
     Models,
     Overrides,
-    Quiet,
     Tag,
     refuse,
 )
@@ -129,8 +127,6 @@ def run(
     demo: Demo = False,
     folder: RunFolder = None,
     overrides: Overrides = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Run all stages, then translate and score the test set.
 
@@ -148,8 +144,6 @@ def train_spm(
     demo: Demo = False,
     folder: RunFolder = None,
     overrides: Overrides = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Stage 1: train the tokenizer.
 
@@ -180,8 +174,6 @@ def batch(
         int | None,
         Option(min=1, metavar="K", help="Only encode part K, as one of many commands (from 1)."),
     ] = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Stage 2: prepare the training data.
 
@@ -217,8 +209,6 @@ def train(
             help="Only estimate the time and memory of training with N processes.",
         ),
     ] = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Stage 3: train the model, or resume training.
 
@@ -239,8 +229,6 @@ def finish(
     run: Annotated[
         Path | None, Argument(metavar="RUN", help=f"Run directory (default: {DEFAULT_RUN}).")
     ] = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """End training early with the best checkpoint so far.
 
@@ -261,32 +249,9 @@ def translate(
     output: Annotated[
         Path | None, Option("-o", "--output", help="Output file (default: stdout).")
     ] = None,
-    beam: Annotated[
-        int | None, Option(help="Beam size: hypotheses kept at each step (1: greedy, the argmax).")
-    ] = None,
     n_best: Annotated[
         int | None,
         Option(min=1, help="Write the N best translations as rows: line number, score, text."),
-    ] = None,
-    length_penalty: Annotated[
-        float | None,
-        Option(
-            help="alpha in score = log P / length^alpha; larger favours longer output (0: off)."
-        ),
-    ] = None,
-    min_length: Annotated[
-        int | None, Option(help="Minimum translation length, in subwords.")
-    ] = None,
-    max_length: Annotated[
-        int | None,
-        Option(help="Maximum translation length, in subwords; longer input lines are split."),
-    ] = None,
-    no_repeat_ngram: Annotated[
-        int | None, Option(help="Never repeat an n-gram of N subwords (0: off).")
-    ] = None,
-    repetition_penalty: Annotated[
-        float | None,
-        Option(help="Make repeated subwords less probable; use a value above 1 (1: off)."),
     ] = None,
     prefix: Annotated[
         Path | None,
@@ -315,22 +280,6 @@ def translate(
             help="Write a JSON object per input line: confidence, and what is probably wrong.",
         ),
     ] = None,
-    sample: Annotated[
-        bool, Option("--sample", help="Draw random translations, not the most probable.")
-    ] = False,
-    temperature: Annotated[
-        float | None, Option(help="Sampling: below 1 favours the probable subwords (default: 1).")
-    ] = None,
-    top_k: Annotated[
-        int | None, Option(help="Sampling: draw from the k most probable subwords.")
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        Option(
-            help="Sampling: draw from the smallest set of subwords whose probabilities sum to p."
-        ),
-    ] = None,
-    seed: Annotated[int | None, Option(help="Sampling: random seed (default: 1).")] = None,
     device: Device = "auto",
     engine: Engine = "auto",
     compute_type: Annotated[
@@ -353,8 +302,10 @@ def translate(
             help="Fail if an interrupted command cannot be continued; needs INPUT and -o.",
         ),
     ] = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    sample: Annotated[
+        bool, Option("--sample", help="Draw random translations, not the most probable.")
+    ] = False,
+    **settings: Any,
 ) -> None:
     """Stage 4: translate text, one line of output per line of input.
 
@@ -362,21 +313,13 @@ def translate(
     The search options, such as --beam, default to the decoding settings of the model.
     Example: mtkit translate in.txt -o out.txt --beam 8
     """
-    search = _without_defaults(
-        beam=beam,
-        length_penalty=length_penalty,
-        min_length=min_length,
-        max_length=max_length,
-        no_repeat_ngram=no_repeat_ngram,
-        repetition_penalty=repetition_penalty,
-        tag=tag,
-        glossary=glossary,
-    )
-    sampling = _without_defaults(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+    from mtkit.config.decoding import SamplingSettings
+
     if sample:
-        refuse("cannot be used with --sample", beam=beam, length_penalty=length_penalty)
+        searched = {name: settings[name] for name in ("beam", "length_penalty")}
+        refuse("cannot be used with --sample", **searched)
     else:
-        refuse("needs --sample", **sampling)
+        refuse("needs --sample", **{name: settings[name] for name in SamplingSettings.model_fields})
     from mtkit.corpus.files import refuse_misnamed_input, refuse_name
     from mtkit.corpus.importers import find_importer, name_suffixes
     from mtkit.decoding.api import load
@@ -430,13 +373,9 @@ def translate(
         sample=sample,
         alignments=alignments,
         scores=jsonl or n_best is not None or flags is not None or output is not None,
-        **search,
-        **sampling,
+        tag=tag,
+        glossary=glossary,
+        **settings,
     )
     with report.writing_stdout() if output is None else nullcontext():
         translate_files(translator, files, Format(n_best, jsonl, alignments))
-
-
-def _without_defaults(**options: Any) -> dict[str, Any]:
-    """Return the options that the user has set, with their values."""
-    return {name: value for name, value in options.items() if value is not None}

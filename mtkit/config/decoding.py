@@ -22,21 +22,47 @@ MIN_SAMPLING_VALUE = 1e-6
 """Smallest temperature and top_p; in float32, a number below 1e-45 is 0."""
 
 
-class DecodingSettings(Settings):
-    """How a model searches, and how input is prepared for it."""
+class SearchSettings(Settings):
+    """How a model searches; also the options of `mtkit translate`, whose help the fields are."""
 
-    beam: PositiveInt = Field(5, le=10_000, description="hypotheses kept; 1: greedy search")
+    beam: PositiveInt = Field(
+        5, le=10_000, description="beam size: hypotheses kept at each step; 1: greedy, the argmax"
+    )
     length_penalty: float = Field(
-        1.0, ge=0, le=MAX_LENGTH_PENALTY, description="alpha in log P / |y|^alpha"
+        1.0,
+        ge=0,
+        le=MAX_LENGTH_PENALTY,
+        description="alpha in score = log P / length^alpha; larger favours longer output; 0: off",
     )
     min_length: Count = Field(0, description="shortest translation, in subwords")
     no_repeat_ngram: Count = Field(
         0, description="never repeat an n-gram of this many subwords; 0: off"
     )
     repetition_penalty: float = Field(
-        1.0, ge=0.01, le=100, description="penalise subwords already generated; 1: off"
+        1.0,
+        ge=0.01,
+        le=100,
+        description="above 1, make repeated subwords less probable; 1: off",
     )
-    max_length: Length = Field(256, description="most subwords; longer input is split")
+    max_length: Length = Field(
+        256, description="longest translation, in subwords; longer input is split"
+    )
+
+    @model_validator(mode="after")
+    def _are_within_bounds(self) -> SearchSettings:
+        if self.min_length > self.max_length:
+            raise ValueError(f"min_length {self.min_length} is above max_length {self.max_length}")
+        if self.beam * self.max_length > MAX_SEARCH_TOKENS:
+            raise ValueError(
+                f"beam {self.beam} times max_length {self.max_length} is above "
+                f"{MAX_SEARCH_TOKENS:,}; lower one of them"
+            )
+        return self
+
+
+class DecodingSettings(SearchSettings):
+    """How a model searches, and how input is prepared for it."""
+
     sentences: LanguageTag | None = Field(
         None,
         description="language of the input, such as en: translate each sentence of a line "
@@ -66,17 +92,6 @@ class DecodingSettings(Settings):
         1024, le=10_000_000, description="source tokens per batch, with padding"
     )
 
-    @model_validator(mode="after")
-    def _are_within_bounds(self) -> DecodingSettings:
-        if self.min_length > self.max_length:
-            raise ValueError(f"min_length {self.min_length} is above max_length {self.max_length}")
-        if self.beam * self.max_length > MAX_SEARCH_TOKENS:
-            raise ValueError(
-                f"beam {self.beam} times max_length {self.max_length} is above "
-                f"{MAX_SEARCH_TOKENS:,}; lower one of them"
-            )
-        return self
-
 
 class RunDecodingSettings(DecodingSettings):
     """How the model of a run searches, and how its input is prepared."""
@@ -89,19 +104,24 @@ class RunDecodingSettings(DecodingSettings):
 
 
 class SamplingSettings(Settings):
-    """Sampling instead of a search for the best translation."""
+    """Sampling instead of a search for the best translation; options of `mtkit translate`, too."""
 
     temperature: float = Field(
-        1.0, ge=MIN_SAMPLING_VALUE, le=1e6, description="below 1 sharper, above 1 flatter"
+        1.0,
+        ge=MIN_SAMPLING_VALUE,
+        le=1e6,
+        description="sampling: below 1 favours the probable subwords; 1: as the model predicts",
     )
-    top_k: PositiveInt | None = Field(None, description="sample from the k most probable subwords")
+    top_k: int | None = Field(
+        None, ge=1, description="sampling: draw from the k most probable subwords"
+    )
     top_p: float | None = Field(
         None,
         ge=MIN_SAMPLING_VALUE,
         le=1,
-        description="sample from the fewest subwords whose probabilities sum to p",
+        description="sampling: draw from the smallest set of subwords whose probabilities sum to p",
     )
-    seed: NonNegativeInt = 1
+    seed: NonNegativeInt = Field(1, description="sampling: random seed (default: 1)")
 
 
 class ModelConfig(Settings):

@@ -20,7 +20,8 @@ from typer.main import get_command
 import mtkit.info
 from commands import call
 from mtkit.artifacts.runs import LOCK, SETTINGS_HEADER
-from mtkit.cli.main import build_app, main
+from mtkit.cli.main import build_app, list_commands, main
+from mtkit.config.decoding import SamplingSettings, SearchSettings
 from mtkit.config.yaml import dump_config, load_config
 from mtkit.errors import HOW_TO_CONTINUE, Interrupted
 from tasks import tiny_config, write_reversal_task
@@ -270,7 +271,7 @@ def test_only_debug_shows_the_traceback(capsys: Capture) -> None:
 
 def every_command() -> Iterator[tuple[str, TyperCommand]]:
     """Return all commands, also those of groups, with the words that call them."""
-    group = get_command(build_app())
+    group = get_command(build_app(*list_commands()))
     assert isinstance(group, TyperGroup)
     for name, command in group.commands.items():
         inner = command.commands if isinstance(command, TyperGroup) else {}
@@ -312,6 +313,16 @@ def test_help_is_plain_and_ends_with_an_example_that_parses(
     for parameter in command.params:
         if isinstance(parameter, TyperOption) and parameter.default not in (None, False):
             assert "(default: " in (parameter.help or ""), parameter.opts
+
+
+def test_each_setting_of_search_and_sampling_is_an_option_with_its_description(
+    capsys: Capture,
+) -> None:
+    assert call("translate", "--help") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for name, field in {**SearchSettings.model_fields, **SamplingSettings.model_fields}.items():
+        assert f"--{name.replace('_', '-')} " in text
+        assert str(field.description)[1:] in text
 
 
 COMPLETION = """

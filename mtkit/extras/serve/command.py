@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-from mtkit.cli.options import DEFAULT_MODEL, ComputeType, Debug, Device, Engine, Quiet
+from mtkit.cli.options import DEFAULT_MODEL, ComputeType, Device, Engine
 from mtkit.errors import UserError
 
 
@@ -54,8 +54,6 @@ def serve(
     compute_type: Annotated[
         ComputeType, Option(help="Data type of the computation (default: auto, float32).")
     ] = "auto",
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Serve models over HTTP, to people and to programs.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Debug, Device, Json, Model, Quiet, Tag, refuse
+from mtkit.cli.options import Device, Json, Model, Tag, refuse
 
 
 def attend(
@@ -43,8 +43,6 @@ def attend(
     tag: Tag = None,
     json: Json = False,
     device: Device = "auto",
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Show the attention weights of a translation.
 
@@ -71,8 +69,6 @@ def compare(
         Path | None,
         Option(metavar="FILE", help="Draw the learning curves as a picture, .png or .svg."),
     ] = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Compare the settings, learning curves and scores of runs.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from mtkit.cli.options import CommandGroup, Debug, Device, Json, Overrides, Quiet
+from mtkit.cli.options import CommandGroup, Device, Json, Overrides
 from mtkit.errors import UserError
 
 BatchesOf = Annotated[
@@ -27,8 +27,6 @@ def train(
     overrides: Overrides = None,
     seconds: Annotated[float, Option(min=0.1, help=f"{SECONDS_HELP} (default: 30).")] = 30.0,
     json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Measure the speed of training.
 
@@ -67,8 +65,6 @@ def translate(
     device: Device = "auto",
     seconds: Annotated[float, Option(min=0.1, help=f"{SECONDS_HELP} (default: 10).")] = 10.0,
     json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
 ) -> None:
     """Measure the speed of translation.
 
@@ -88,9 +84,7 @@ def translate(
         )
 
 
-def layers(
-    device: Device = "auto", json: Json = False, quiet: Quiet = False, debug: Debug = False
-) -> None:
+def layers(device: Device = "auto", json: Json = False) -> None:
     """Measure how the cost of a layer grows with the sequence length.
 
     Prints time and memory of self-attention, restricted self-attention, recurrent and
