@@ -30,7 +30,8 @@ def explain_settings(
     settings: Mapping[str, Any], path: Key = (), indent: str = ""
 ) -> Iterator[str]:
     """Yield settings as lines of YAML, each known one below its meaning, values and default."""
-    nodes = _nodes_at(path, settings)
+    section = section_at(path, settings)
+    nodes = {} if section is None else setting_nodes(section)
     for name, value in settings.items():
         is_list = isinstance(value, list)
         parts = value if is_list else [value]
@@ -50,12 +51,12 @@ def explain_settings(
         yield f"{indent}{name}: {flow(value)}"
 
 
-def _nodes_at(path: Key, settings: Mapping[str, Any]) -> dict[str, Node]:
-    """Return the JSON schema of the settings of a section; empty if it is no known section."""
+def section_at(path: Key, settings: Mapping[str, Any]) -> type[Settings] | None:
+    """Return the class of a section with these settings; None if it is no known section."""
     for section_path, section in sections_by_path():
         if section_path == path and _fits(section, settings):
-            return setting_nodes(section)
-    return {}
+            return section
+    return None
 
 
 def _describe(name: str, node: Node) -> str:

@@ -87,7 +87,9 @@ class TokenizerSettings(Settings):
 
     type: Literal["bpe", "unigram", "char"] = Field("bpe", description="kind of subwords")
     vocab_size: int = Field(8000, ge=8, le=1_000_000, description="number of subwords")
-    joint: bool = Field(True, description="one vocabulary for both sides")
+    joint: bool = Field(
+        True, description="one vocabulary for both sides, which suits languages of one script"
+    )
     model: FromHome | Annotated[list[FromHome], Field(min_length=2, max_length=2)] | None = Field(
         None,
         description="existing SentencePiece model to use instead of training one, or a list of a "
@@ -160,8 +162,6 @@ class BatchingSettings(Settings):
     )
 
 
-RunLength = Annotated[PositiveInt | None, Field(description="set either steps or epochs")]
-Interval = Annotated[PositiveInt, Field(description="steps from one to the next")]
 Beta1 = Annotated[Probability, Field(description="decay of the mean of gradients")]
 Beta2 = Annotated[Probability, Field(description="decay of the mean of squared gradients")]
 Epsilon = Annotated[PositiveFloat, Field(description="added to the root of the mean square")]
@@ -208,8 +208,12 @@ Criterion = Literal["loss", "bleu", "chrf", "step"]
 class TrainingSettings(Settings):
     """How long to train, how to learn, and on which hardware."""
 
-    steps: Annotated[RunLength, Scope.LENGTH] = Field(None, le=1_000_000_000)
-    epochs: Annotated[RunLength, Scope.LENGTH] = Field(None, le=1_000_000)
+    steps: Annotated[PositiveInt | None, Scope.LENGTH] = Field(
+        None, le=1_000_000_000, description="length of the training, unless epochs are set"
+    )
+    epochs: Annotated[PositiveInt | None, Scope.LENGTH] = Field(
+        None, le=1_000_000, description="length of the training, unless steps are set"
+    )
     patience: Annotated[PositiveInt | None, Scope.ENDING] = Field(
         None, description="end after this many validations without a new best"
     )
@@ -227,7 +231,7 @@ class TrainingSettings(Settings):
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto", description="data type of matrix products; auto: bfloat16 where it is faster"
     )
-    validate_every: Interval = 500
+    validate_every: PositiveInt = Field(500, description="steps between validations")
     validation_sentences: NonNegativeInt = Field(
         1000, description="lines for BLEU and chrF, spread over the validation set"
     )
@@ -244,8 +248,12 @@ class TrainingSettings(Settings):
         description="processes that share each step; auto: one per GPU or core, if each has enough "
         "work; another number changes rounding, and dropout unless it divides `accumulate`",
     )
-    log_every: Annotated[Interval, Scope.EXECUTION] = 50
-    save_every: Annotated[Interval, Scope.EXECUTION] = 500
+    log_every: Annotated[PositiveInt, Scope.EXECUTION] = Field(
+        50, description="steps between lines of the log"
+    )
+    save_every: Annotated[PositiveInt, Scope.EXECUTION] = Field(
+        500, description="steps between checkpoints, from which an interrupted run resumes"
+    )
     keep: Annotated[PositiveInt, Scope.EXECUTION] = Field(3, description="newest checkpoints kept")
     tensorboard: Annotated[bool, Scope.EXECUTION] = Field(False, description="log for TensorBoard")
     # The model's identity is among the inputs of a run.

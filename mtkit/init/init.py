@@ -54,6 +54,12 @@ from mtkit.report import data_lines, plural, printable, runnable, say, table, ve
 MIN_PART_PAIRS = {"train": 50, "valid": 5, "test": 5}
 """Fewest distinct pairs of each part."""
 
+WHY_WEIGHTS = (
+    "the weights balance the languages: an epoch has pairs of each in proportion to "
+    f"pairs^(1/{TEMPERATURE:g}) (Arivazhagan et al. 2019)"
+)
+"""What the comment on training corpora of several languages says."""
+
 
 def init(options: InitOptions) -> None:
     """Write a config and the files of its corpus, and say what to expect of a run.
@@ -305,19 +311,10 @@ def _data_settings(
     proposal: Proposal,
 ) -> list[Setting]:
     """Return the section `data`."""
-    comments = {
-        "train": "to train on, before training drops repeated and faulty ones",
-        "valid": "to measure quality during training",
-        "test": "to measure the final model: use them once, at the end",
-    }
     is_tagged = written[0].tag is not None
-    if len(written) > 1:
-        comments["train"] += (
-            f"; the weights balance the languages: an epoch has pairs of each in proportion to "
-            f"pairs^(1/{TEMPERATURE:g}) (Arivazhagan et al. 2019)"
-        )
-    settings = []
-    for part, comment in comments.items():
+    settings: list[Setting] = []
+    for part in ("train", "valid", "test"):
+        why = f"{counts[part]:,} pairs"
         value: Any
         if part in options.existing:
             value = options.existing[part].model_dump(exclude_defaults=True)
@@ -325,17 +322,20 @@ def _data_settings(
             value = _tagged_corpora(options, written, part)
         else:
             value = _files_setting(options, written[0].surveyed, part)
-        if part == "train" and proposal.replayed:
-            value = [*(value if is_tagged else [value]), *proposal.replayed]
-            comment += "; then old pairs, of which an epoch has as many as the weight says"
-        settings.append(Setting(part, value, f"{counts[part]:,} pairs {comment}"))
+        if part == "train":
+            why += ", before training drops repeated and faulty ones"
+            if len(written) > 1:
+                why += f"; {WHY_WEIGHTS}"
+            if proposal.replayed:
+                value = [*(value if is_tagged else [value]), *proposal.replayed]
+                why += "; then old pairs, of which an epoch has as many as the weight says"
+        settings.append(Setting(part, value, why))
     if proposal.old_text:
-        comment = f"{len(proposal.old_text):,} pairs that must not be translated worse"
-        settings.append(Setting("keep", _old_text_setting(options, proposal.old_text), comment))
+        value = _old_text_setting(options, proposal.old_text)
+        settings.append(Setting("keep", value, f"{len(proposal.old_text):,} pairs"))
     targets = {each.surveyed.languages[1] for each in written}
     target_language = targets.pop() if len(targets) == 1 else None
-    comment = "language of the target; it decides how BLEU divides text into words"
-    return [*settings, Setting("target_language", target_language, comment)]
+    return [*settings, Setting("target_language", target_language)]
 
 
 def _old_text_setting(options: InitOptions, pairs: Iterable[Pair]) -> Any:

@@ -23,6 +23,7 @@ from commands import Stdin, call
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import Corpus, TextCorpus
+from mtkit.config.decoding import DecodingSettings
 from mtkit.config.settings import DROP_RULES, Config
 from mtkit.config.yaml import load_config
 from mtkit.corpus import read
@@ -57,6 +58,7 @@ from mtkit.init.presets import (
     choose_vocabulary,
 )
 from mtkit.init.trial import run_trial
+from mtkit.report import MAX_CELLS
 from mtkit.tokenizer.train_spm import train_tokenizer
 
 PARTS = "train", "valid", "test"
@@ -172,6 +174,16 @@ def test_every_plan_is_a_valid_config(corpus: CorpusFacts, trial: Trial, minutes
     assert batching.deduplicate == corpus.has_repeated_pairs
     assert batching.drop == list(corpus.broken_rules)
     assert config.tokenizer.vocab_size == plan.vocabulary
+
+
+def test_a_config_says_above_each_setting_what_it_is_and_why_it_has_its_value() -> None:
+    why = "measured " * 20  # so long that the comment is wrapped
+    text = render("mtkit init", "r", {"decoding": [Setting("beam", 4, why), Setting("tag", None)]})
+    *comments, setting = text.partition("decoding:\n")[2].splitlines()
+    words = " ".join(line.removeprefix("  # ") for line in comments)
+    assert words == f"{DecodingSettings.model_fields['beam'].description}; {why.strip()}"
+    assert setting == "  beam: 4"
+    assert max(map(len, comments)) <= MAX_CELLS
 
 
 @given(CORPORA, TRIALS, MINUTES)

@@ -17,7 +17,14 @@ from mtkit.config.decoding import MAX_SEARCH_TOKENS
 from mtkit.corpus.read import Pair
 from mtkit.extras.adapt.adaptation import MAX_TRIALS
 from mtkit.extras.adapt.given import Fit, GivenModel, check_suitability, describe_unknown_letters
-from mtkit.init.config_text import Sections, Setting, batching_settings, settings_of
+from mtkit.init.config_text import (
+    WHY_LAST_STEP,
+    Sections,
+    Setting,
+    batching_settings,
+    describe_length,
+    settings_of,
+)
 from mtkit.init.expectation import describe_similar
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.presets import (
@@ -143,19 +150,15 @@ class AdaptedModel(Proposal):
         )
         return {
             "tokenizer": [
-                Setting("joint", joint, "as in the given model, which brings its own"),
-                Setting(
-                    "new_pieces",
-                    self.new_pieces or None,
-                    "most subwords that the vocabulary gets for the new text",
-                ),
+                Setting("joint", joint, "as in the given model, which brings its own tokenizer"),
+                Setting("new_pieces", self.new_pieces or None),
             ],
             "batching": [
                 *batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
                 Setting(
                     "hints",
                     ADAPTED_HINTS if self.given.opened.tokenizer.has_hints else None,
-                    "share of pairs with hints: the given model obeys a glossary, and would forget",
+                    "the given model obeys a glossary, and would forget",
                 ),
             ],
             "model": settings_of(config.model, "all settings of the given model"),
@@ -173,51 +176,24 @@ class AdaptedModel(Proposal):
 
     def _training_settings(self, facts: CorpusFacts) -> list[Setting]:
         plan = self.plan
-        minutes = max(1, round(plan.training_seconds / 60))
-        validate_every = math.ceil(plan.steps / VALIDATION_COUNT)
-        peak_comment = "far below the learning rate of a new model, so that little is forgotten"
+        every = math.ceil(plan.steps / VALIDATION_COUNT)
+        limits_harm = self.fit.is_better_than_chance or self.old_text
+        why_peak = "far below the learning rate of a new model, so that little is forgotten"
         if not self.fit.is_better_than_chance:
-            peak_comment = "as high as for a new model, because the model learns other languages"
+            why_peak = "as high as for a new model, because the model learns other languages"
+        length = describe_length(plan.epochs, facts, plan.training_seconds)
+        sentences = min(plan.compared_lines, max(facts.valid, len(self.old_text)))
         return [
-            Setting(
-                "init_from", self.given.place, "the given model: training starts from its weights"
-            ),
-            Setting(
-                "max_harm",
-                MAX_HARM if self.fit.is_better_than_chance or self.old_text else MAX_HARM_OF_CHILD,
-                "most chrF that the old text (data.keep) may lose; of some weights between the "
-                "given and the trained ones, those that gain most on the validation set are kept, "
-                "or the given ones if the gain may be chance",
-            ),
-            Setting(
-                "steps",
-                plan.steps,
-                f"{plan.epochs:,.1f} epochs over {facts.pairs:,} pairs, in about {minutes:,} min",
-            ),
-            Setting(
-                "optimizer",
-                {"kind": "muon"},
-                "as for a small new model, but without weight decay; Adam gave similar scores",
-            ),
-            Setting(
-                "warmup",
-                max(1, plan.steps // 10),
-                "the learning rate rises for this many steps, then decays to zero at the last step",
-            ),
-            Setting(
-                "schedule",
-                {"kind": "cosine", "peak": float(f"{plan.peak:.1e}")},
-                peak_comment,
-            ),
-            Setting("validate_every", validate_every, "steps between validations"),
-            Setting("save_every", validate_every, "steps between checkpoints"),
-            Setting(
-                "validation_sentences",
-                min(plan.compared_lines, max(facts.valid, len(self.old_text))),
-                "sentences that each validation translates, spread over the validation set, and "
-                "sentences of the old text",
-            ),
-            Setting("best_by", "step", "the last step, after the learning rate has decayed"),
+            Setting("init_from", self.given.place),
+            Setting("max_harm", MAX_HARM if limits_harm else MAX_HARM_OF_CHILD),
+            Setting("steps", plan.steps, length),
+            Setting("optimizer", {"kind": "muon"}, "as for a new model, without weight decay"),
+            Setting("warmup", max(1, plan.steps // 10)),
+            Setting("schedule", {"kind": "cosine", "peak": float(f"{plan.peak:.1e}")}, why_peak),
+            Setting("validate_every", every),
+            Setting("save_every", every),
+            Setting("validation_sentences", sentences),
+            Setting("best_by", "step", WHY_LAST_STEP),
             Setting("average", 1),
         ]
 

@@ -114,8 +114,8 @@ def test_the_comment_on_the_learning_rate_says_whether_old_text_matters(
     measured = Measurement(1000.0, 1.0, 1e-4, 16.0, 20.0, 64)
     plan = choose_adaptation(facts, measured, model, fit, minutes=5.0)
     training = AdaptedModel(model, 0, fit, plan).settings(facts)["training"]
-    comments = {setting.name: setting.comment for setting in training}
-    assert words in comments["schedule"]
+    reasons = {setting.name: setting.why for setting in training}
+    assert words in reasons["schedule"]
 
 
 @pytest.fixture(scope="module")
