@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -33,25 +34,10 @@ from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, plural, printable, runnable, table, warn, wrap
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.metrics_log import SHOWN_SCORES, MetricsLog
+from mtkit.training.metrics_log import SHOWN_SCORES, MetricsLog, is_finite_number
 
 Records = Sequence[Mapping[str, Any]]
 RunState = Literal["not trained yet", "running", "interrupted", "finished early", "finished"]
-
-
-@dataclass(frozen=True)
-class RunProgress:
-    """How far training has come."""
-
-    step: int
-    steps: int
-    """Planned number of steps; 0 if unknown."""
-    epoch: Any
-
-    @property
-    def reached(self) -> str:
-        """The step, and the planned number of steps if known."""
-        return f"{self.step:,} of {self.steps:,}" if self.steps else f"{self.step:,}"
 
 
 @dataclass(frozen=True)
@@ -89,16 +75,16 @@ class RunInfo:
             validation = logged[-1] if logged else None
         return validation if isinstance(validation, Mapping) else {}
 
+    @cached_property
+    def known_steps(self) -> Mapping[str, int]:
+        """The last step that has a checkpoint and the planned number of steps, if known."""
+        return read_known_steps(self.place)
+
     @property
-    def progress(self) -> RunProgress | None:
-        """How far training has come; None if it has not begun."""
-        known_steps = read_known_steps(self.place)
-        last_record = self.records[-1] if self.records else {}
-        step = max(last_record.get("step", 0), known_steps.get("last", 0))
-        if not step:
-            return None
-        steps = known_steps.get("steps", 0)
-        return RunProgress(step, steps, last_record.get("epoch"))
+    def step(self) -> int:
+        """The last step that is known; 0 if training has not begun."""
+        logged: int = self.records[-1]["step"] if self.records else 0
+        return max(logged, self.known_steps.get("last", 0))
 
     @property
     def state(self) -> RunState | None:
@@ -107,44 +93,21 @@ class RunInfo:
             return "running"
         if self.config is None:
             return None
-        progress = self.progress
         model = self.artifacts.get("model")
-        if model is not None and (progress is None or _trained_steps(model) >= progress.step):
+        if model is not None and _trained_steps(model) >= self.step:
             is_early = model.manifest["settings"].get("ended") is not None
             return "finished early" if is_early else "finished"
-        return "not trained yet" if progress is None else "interrupted"
+        return "interrupted" if self.step else "not trained yet"
 
     @property
-    def ends(self) -> str | None:
-        """When training will end, or how it ended, in words; None if unknown."""
-        if self.state == "finished early":
-            return "ended early, by `mtkit finish`"
-        if self.state == "finished":
-            return "finished"
+    def time_left(self) -> timedelta | None:
+        """How long the rest of the steps will take at the speed so far; None if unknown."""
         last = self.records[-1] if self.records else {}
+        steps_left = self.known_steps.get("steps", 0) - self.step
         seconds = last.get("seconds")
-        progress = self.progress
-        if progress is None or not isinstance(seconds, int | float) or last["step"] <= 0:
+        if steps_left <= 0 or not is_finite_number(seconds) or last["step"] <= 0:
             return None
-        steps_left = progress.steps - progress.step
-        if steps_left <= 0:
-            return None
-        time_left = timedelta(seconds=round(seconds / last["step"] * steps_left))
-        return f"{time_left} left, at the speed so far"
-
-    @property
-    def files(self) -> str:
-        """The number of files and their total size."""
-        sizes = [size for artifact in self.artifacts.values() for size in _sizes(artifact).values()]
-        checked = " with the right sha256" if self.is_verified else ""
-        return f"{plural(len(sizes), 'file')}{checked}, {sum(sizes) / 1e6:,.1f} MB"
-
-    @property
-    def versions(self) -> str:
-        """The versions of mtkit that wrote the artifacts."""
-        return ", ".join(
-            sorted({artifact.manifest["mtkit"] for artifact in self.artifacts.values()})
-        )
+        return timedelta(seconds=round(seconds / last["step"] * steps_left))
 
     @property
     def test(self) -> Artifact | None:
@@ -259,7 +222,7 @@ def info(
         lines = _settings_yaml(path, explain)
     else:
         described = open_run_info(path, verify=verify)
-        lines = list_all(described) if full else summarise(described)
+        lines = describe_run(described, full=full)
     data_lines(map(printable, lines))
 
 
@@ -366,8 +329,12 @@ def _open_artifact(folder: Path, *, verify: bool = False) -> Artifact | None:
     return None if kind is None else open_artifact(folder, kind, verify=verify)
 
 
-def summarise(run: RunInfo) -> Iterator[str]:
-    """Yield the lines of at most nine facts; a short fact takes one line."""
+def describe_run(run: RunInfo, *, full: bool) -> Iterator[str]:
+    """Yield at most nine facts, of about a line each; in `full`, also all figures of artifacts.
+
+    The settings of the run itself are left out, because `info --config` prints them.
+    """
+    more = "" if full else " (all figures: --all)"
     facts = {
         "path": _describe_place(run),
         "state": _describe_state(run),
@@ -376,12 +343,23 @@ def summarise(run: RunInfo) -> Iterator[str]:
         "given": None if run.weights is None else describe_ancestors(run.weights),
         "scores": _describe_scores(run),
         "verdict": _describe_verdict(run),
-        "files": f"{run.files}, by mtkit {run.versions}" if run.artifacts else None,
-        "next": runnable(f"{run.next_command} (all figures: --all)"),
+        "files": _describe_files(run),
+        "next": runnable(f"{run.next_command}{more}"),
     }
     for title, text in facts.items():
         if text is not None:
             yield from wrap(printable(text), f"{title:10}")
+    for kind, artifact in run.artifacts.items() if full else ():
+        figures = _figures(artifact) | {
+            "identity": artifact.identity[:12],
+            "made from": {name: it[:12] for name, it in artifact.manifest["inputs"].items()},
+            "bytes": _sizes(artifact),
+        }
+        yield ""
+        values = flattened({kind: figures}).items()
+        yield from table(
+            [(name, as_text(value)) for name, value in values if value is not None], left=2
+        )
 
 
 def _describe_place(run: RunInfo) -> str:
@@ -390,19 +368,31 @@ def _describe_place(run: RunInfo) -> str:
 
 
 def _describe_state(run: RunInfo) -> str | None:
-    progress = run.progress
-    if progress is None:
-        steps = _find(run.weights, "steps")
-        reached = None if steps is None else f"trained for {steps} steps"
+    facts: list[str | None] = [run.state]
+    planned = run.known_steps.get("steps", 0)
+    if run.step:
+        facts.append(f"step {run.step:,} of {planned:,}" if planned else f"step {run.step:,}")
     else:
-        reached = f"step {progress.reached}"
-        is_finished = run.state in ("finished", "finished early")
-        if run.ends is not None and not is_finished:
-            reached += f", {run.ends}"
+        trained = _find(run.weights, "steps")
+        facts.append(trained and f"trained for {trained} steps")
     if run.state == "finished early":
-        reached = f"{reached}, by `mtkit finish`"
-    owner = f"by {run.owner}" if run.state == "running" else None
-    return ", ".join(text for text in (run.state, reached, owner) if text) or None
+        facts.append("by `mtkit finish`")
+    elif run.state in ("running", "interrupted"):
+        if run.time_left is not None:
+            facts.append(f"{run.time_left} left, at the speed so far")
+        if run.owner is not None:
+            facts.append(f"by {run.owner}")
+    return ", ".join(filter(None, facts)) or None
+
+
+def _describe_files(run: RunInfo) -> str | None:
+    if not run.artifacts:
+        return None
+    sizes = [size for artifact in run.artifacts.values() for size in _sizes(artifact).values()]
+    checked = " with the right sha256" if run.is_verified else ""
+    versions = {artifact.manifest["mtkit"] for artifact in run.artifacts.values()}
+    files = f"{plural(len(sizes), 'file')}{checked}, {sum(sizes) / 1e6:,.1f} MB"
+    return f"{files}, by mtkit {', '.join(sorted(versions))}"
 
 
 def _describe_data(run: RunInfo) -> str | None:
@@ -446,31 +436,24 @@ def _describe_tags(run: RunInfo) -> str | None:
 
 def _describe_scores(run: RunInfo) -> str | None:
     """Return the scores of the test set; without them, those of the validation."""
-    if run.test is not None:
-        scores = [run.test.report.get(key) for key in ("bleu", "chrf")]
-        tested = [
-            f"{score['name']} {score['score']:.2f}"
-            for score in scores
-            if isinstance(score, Mapping) and _is_number(score.get("score")) and "name" in score
-        ]
-        if tested:
-            return f"test: {', '.join(tested)}"
+    tested: list[str] = []
+    for metric in ("bleu", "chrf"):
+        name = _find(run.test, metric, "name")
+        score = _find(run.test, metric, "score")
+        if name is not None and score is not None:
+            tested.append(f"{name} {score}")
+    if tested:
+        return f"test: {', '.join(tested)}"
     shown = [
         f"{name} {run.validation[key]:{digits}}"
         for key, (name, digits) in SHOWN_SCORES.items()
-        if key != "perplexity" and _is_number(run.validation.get(key))
+        if key != "perplexity" and is_finite_number(run.validation.get(key))
     ]
     if not shown:
         return None
     has_scores = "chrf" in run.validation and run.config is not None
     lines = f" (of {_count_validated(run)})" if has_scores else ""
     return f"validation: {', '.join(shown)}{lines}"
-
-
-def _is_number(value: Any) -> bool:
-    """Return whether a value of some JSON is a number that `float` can hold."""
-    is_small_int = type(value) is int and abs(value) < 2**53
-    return is_small_int or isinstance(value, float)
 
 
 def _count_validated(run: RunInfo) -> str:
@@ -492,52 +475,6 @@ def _describe_verdict(run: RunInfo) -> str | None:
     return "; ".join(text for text in texts if text) or None
 
 
-def list_all(run: RunInfo) -> Iterator[str]:
-    """Yield a line for each figure, setting and file, by its dotted name.
-
-    A blank line separates artifacts. The settings of the run itself are left out, because
-    `info --config` prints them.
-    """
-    facts: dict[str, Any] = {}
-    for kind, artifact in run.artifacts.items():
-        if artifact is not run.weights:
-            facts[kind] = _list_artifact(artifact)
-    weights = {} if run.weights is None else _list_artifact(run.weights)
-    facts["weights"] = {"validation": run.validation, **weights}
-    of_run: dict[str, Any] = {"state": run.state}
-    if run.progress is not None:
-        of_run["step"] = run.progress.reached
-        of_run["epoch"] = run.progress.epoch
-        of_run["ends"] = run.ends
-    of_run["place"] = str(run.place)
-    if run.tags:
-        of_run["tags"] = run.tags
-    if run.artifacts:
-        of_run["files"] = run.files
-        of_run["version"] = run.versions
-    of_run["verdict"] = _describe_verdict(run)
-    of_run["next"] = runnable(run.next_command)
-    parts = [flattened({name: figures}) for name, figures in facts.items()]
-    parts.append(flattened(of_run))
-    rows: list[tuple[str, str]] = []
-    for part in parts:
-        known = [(name, as_text(value)) for name, value in part.items() if value is not None]
-        if rows and known:
-            rows.append(("", ""))
-        rows += known
-    yield from table(rows, left=2)
-
-
-def _list_artifact(artifact: Artifact) -> dict[str, Any]:
-    inputs = {name: identity[:12] for name, identity in artifact.manifest["inputs"].items()}
-    return {
-        **_figures(artifact),
-        "identity": artifact.identity[:12],
-        "made from": inputs,
-        "bytes": _sizes(artifact),
-    }
-
-
 def _figures(artifact: Artifact) -> dict[str, Any]:
     """Return the settings and the report of an artifact, by name."""
     return {**artifact.manifest["settings"], **artifact.report}
@@ -549,14 +486,10 @@ def _sizes(artifact: Artifact) -> dict[str, int]:
 
 def _find(artifact: Artifact | None, *names: str) -> str | None:
     """Return a setting or figure of an artifact as text; None if there is no such value."""
-    return None if artifact is None else _text_in(_figures(artifact), *names)
-
-
-def _text_in(values: Any, *names: str) -> str | None:
-    """Return a value in nested data as text; None if there is no such value."""
+    value: Any = None if artifact is None else _figures(artifact)
     for name in names:
-        values = values.get(name) if isinstance(values, Mapping) else None
-    return None if values is None or isinstance(values, Mapping) else as_text(values)
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return None if value is None or isinstance(value, Mapping) else as_text(value)
 
 
 def as_text(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -79,15 +80,15 @@ def points_of(
             continue
         x_value = record.get(x)
         y_value = record.get(y)
-        if _is_finite_number(x_value) and _is_finite_number(y_value):
+        if is_finite_number(x_value) and is_finite_number(y_value):
             points.append((float(x_value), float(y_value)))
     return sorted(points)
 
 
-def _is_finite_number(value: Any) -> TypeGuard[float]:
-    """Return whether a value from JSON is a number, and neither NaN nor infinite."""
+def is_finite_number(value: Any) -> TypeGuard[float]:
+    """Return whether a value from JSON is a number that `float` can hold, and not NaN."""
     # By type, because True and False are instances of int.
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def _line_of(record: Mapping[str, Any]) -> str:

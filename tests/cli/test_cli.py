@@ -568,7 +568,7 @@ def test_info_shows_artifacts_and_their_inputs(at_home: Path, capsys: Capture) -
     assert call("info", "run", "--all") == 0
     text = capsys.readouterr().out
     for kind in ("tokenizer", "batches", "model", "test"):
-        assert f"{'weights' if kind == 'model' else kind}.identity " in text
+        assert f"{kind}.identity " in text
     manifest = json.loads((at_home / "run/model/manifest.json").read_text())
     assert text.count(manifest["inputs"]["tokenizer"][:12]) == 3  # itself, batches and model
     assert call("info", "run/model", "--all") == 0

@@ -132,24 +132,18 @@ def test_info_shows_the_progress_of_an_unfinished_run(fresh: Fresh, capsys: Capt
     records = [json.loads(line) | {"seconds": 120.0} for line in metrics.read_text().splitlines()]
     metrics.write_text("".join(f"{json.dumps(record)}\n" for record in records))
 
-    def progress() -> tuple[str, ...]:
-        capsys.readouterr()
-        assert call("info", "--all") == 0
-        lines = capsys.readouterr().out.splitlines()
-        facts = dict(line.split(maxsplit=1) for line in lines if len(line.split()) > 1)
-        return tuple(facts[name] for name in ("step", "ends") if name in facts)
+    def state() -> str:
+        return described(capsys)["state"]
 
-    assert call("info") == 0
-    assert "step 7 of 12, 0:01:40 left" in capsys.readouterr().out
-    assert progress() == ("7 of 12", "0:01:40 left, at the speed so far")
+    assert state() == "interrupted, step 7 of 12, 0:01:40 left, at the speed so far"
     finish(config)
-    assert progress()[1] == "ended early, by `mtkit finish`"
+    assert state() == "finished early, step 7 of 12, by `mtkit finish`"
     train(fresh("transformer", "whole"))
     Path("runs/latest").unlink()
     Path("runs/latest").symlink_to("../whole")
-    assert progress() == ("12 of 12", "finished")
+    assert state() == "finished, step 12 of 12"
     (Path("whole/checkpoints/checkpoints.json")).write_text("{")
-    assert progress()[0] == "12"
+    assert state() == "finished, step 12"
 
 
 def described(capsys: Capture, *arguments: str) -> dict[str, str]:
