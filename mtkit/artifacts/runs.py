@@ -20,7 +20,7 @@ from mtkit.artifacts.cache import find_import, models_folder
 from mtkit.artifacts.locks import LockHeldError, lock_path
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, kind_at, open_artifact
 from mtkit.artifacts.replacement import foreign_file_error, refuse_foreign_folder
-from mtkit.artifacts.storage import read_json, temporary_path, write_text
+from mtkit.artifacts.storage import first_free, read_json, temporary_path, write_text
 from mtkit.config.parse import LOCAL, parse_file
 from mtkit.errors import UserError, blame_setting
 from mtkit.report import printable, say, warn
@@ -107,12 +107,7 @@ def unused_run(run: Path) -> Path:
         first = run.with_name(name)
     else:
         first = run
-    candidate = run
-    count = 2
-    while os.path.lexists(candidate):
-        candidate = first.with_name(f"{first.name}-{count}")
-        count += 1
-    return candidate
+    return first_free(first) if os.path.lexists(run) else run
 
 
 def default_run() -> Path:

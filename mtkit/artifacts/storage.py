@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 from stat import S_IMODE, S_ISREG
 from typing import Any
@@ -91,6 +92,12 @@ def _keep_permissions(path: Path, new: Path) -> None:
 def temporary_path(path: Path) -> Path:
     """Return the path of the partial output of `path`; a killed process leaves that file."""
     return path.with_name(f".{path.name}.partial")
+
+
+def first_free(path: Path) -> Path:
+    """Return the path if nothing is there, else path-2, path-3 or the next free one."""
+    others = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(each for each in chain([path], others) if not os.path.lexists(each))
 
 
 def sync(path: Path) -> None:

@@ -6,8 +6,8 @@ as its field does, and why it has this value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
@@ -20,32 +20,25 @@ from mtkit.report import MAX_CELLS
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A setting of a section, and why it has its value; None: the default, so it is left out."""
+class Chosen:
+    """The value of a setting, and why it has this value."""
 
-    name: str
     value: Any
-    why: str = ""
+    why: str
 
 
-Sections = Mapping[str, Sequence[Setting]]
-"""The settings of each section of a config, in the order of the file."""
+Sections = Mapping[str, Mapping[str, Any]]
+"""The settings of each section of a config, in the order of the file.
 
-
-@dataclass(frozen=True)
-class Dropouts:
-    """Rates of dropout; None: the default."""
-
-    residual: float
-    attention: float | None = None
-    activation: float | None = None
+Some values are `Chosen`. None stands for the default, so it is left out.
+"""
 
 
 DROPOUT_BY_EPOCHS = {
-    60: Dropouts(0.2, attention=0.1, activation=0.1),
-    24: Dropouts(0.2),
-    5: Dropouts(0.1),
-    0: Dropouts(0.0),
+    60: {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1},
+    24: {"dropout": 0.2},
+    5: {"dropout": 0.1},
+    0: {"dropout": 0.0},
 }
 """Dropout by the fewest epochs it is for, in falling order: the first that a plan reaches holds."""
 WHY_COSINE = "it decays to zero at the last step"
@@ -67,41 +60,46 @@ def choose_settings(facts: CorpusFacts, plan: Plan) -> Sections:
 
 def as_values(sections: Sections) -> dict[str, dict[str, Any]]:
     """Return the settings as nested data, for `Config.model_validate`."""
-    return {
-        name: {setting.name: setting.value for setting in settings if setting.value is not None}
-        for name, settings in sections.items()
-    }
+    values: dict[str, dict[str, Any]] = {}
+    for section, settings in sections.items():
+        values[section] = {}
+        for name, setting in settings.items():
+            value = setting.value if isinstance(setting, Chosen) else setting
+            if value is not None:
+                values[section][name] = value
+    return values
 
 
-def settings_of(section: Settings, why: str) -> list[Setting]:
+def settings_of(section: Settings, why: str) -> dict[str, Any]:
     """Return what a section sets besides defaults, and its kind; the first says why."""
     values = section.model_dump(exclude_defaults=True)
     if hasattr(section, "kind"):
         values = {"kind": section.kind} | values
-    settings = [Setting(name, value) for name, value in values.items()]
-    if settings:
-        settings[0] = replace(settings[0], why=why)
-    return settings
+    if values:
+        first = next(iter(values))
+        values[first] = Chosen(values[first], why)
+    return values
 
 
 def render(command: str, run: str, sections: Sections) -> str:
     """Return the text of a config; `command`: the command that writes it."""
     lines = [f"# Written by `{command}`.", f"run: {flow(run)}"]
-    for name, values in as_values(sections).items():
-        reasons = {setting.name: setting.why for setting in sections[name]}
-        lines += ["", f"{name}:", *_render_section(name, values, reasons)]
+    for section, values in as_values(sections).items():
+        lines += ["", f"{section}:", *_render_section(section, values, sections[section])]
     return "".join(f"{line}\n" for line in lines)
 
 
 def _render_section(
-    section: str, values: Mapping[str, Any], reasons: Mapping[str, str]
+    section: str, values: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield the lines of a section, with the meaning of each setting and why it has its value."""
     kind = section_at((section,), values)
     assert kind is not None  # `init` writes known settings
     for name, value in values.items():
-        meaning = kind.model_fields[name].description
-        comment = "; ".join(text for text in (meaning, reasons[name]) if text)
+        comment = kind.model_fields[name].description or ""
+        setting = settings[name]
+        if isinstance(setting, Chosen):
+            comment = f"{comment}; {setting.why}" if comment else setting.why
         for line in wrap(comment, MAX_CELLS - len("  # ")):
             yield f"  # {line}"
         is_list_of_sections = isinstance(value, list) and isinstance(value[0], Mapping)
@@ -112,57 +110,47 @@ def _render_section(
             yield f"  {name}: {flow(value)}"
 
 
-def _tokenizer_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
-    return [
-        Setting(
-            "vocab_size",
-            plan.vocabulary,
-            f"chosen for {facts.pairs:,} pairs and {facts.characters:,} different characters",
-        ),
-        Setting("joint", facts.is_joint),
-    ]
+def _tokenizer_settings(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
+    why = f"chosen for {facts.pairs:,} pairs and {facts.characters:,} different characters"
+    return {"vocab_size": Chosen(plan.vocabulary, why), "joint": facts.is_joint}
 
 
-def batching_settings(facts: CorpusFacts, max_tokens: int, max_length: int) -> list[Setting]:
+def batching_settings(facts: CorpusFacts, max_tokens: int, max_length: int) -> dict[str, Any]:
     """Return the settings of the section `batching`."""
     # A pair that breaks several rules counts for the first of them.
     estimates = ", ".join(f"{rule} {count:,}" for rule, count in facts.broken_rules.items())
-    return [
-        Setting("max_tokens", max_tokens),
-        Setting("max_length", max_length),
-        Setting("deduplicate", facts.has_repeated_pairs or None),
-        Setting("drop", list(facts.broken_rules) or None, f"estimated pairs: {estimates}"),
-    ]
+    return {
+        "max_tokens": max_tokens,
+        "max_length": max_length,
+        "deduplicate": facts.has_repeated_pairs or None,
+        "drop": Chosen(list(facts.broken_rules) or None, f"estimated pairs: {estimates}"),
+    }
 
 
-def _model_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
+def _model_settings(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
     preset = plan.preset
     if preset.published_dropout is None:
-        dropouts = next(
-            rates
-            for fewest_epochs, rates in DROPOUT_BY_EPOCHS.items()
-            if plan.epochs >= fewest_epochs
-        )
+        fewest_epochs = next(epochs for epochs in DROPOUT_BY_EPOCHS if plan.epochs >= epochs)
+        rates = DROPOUT_BY_EPOCHS[fewest_epochs]
         why_dropout = "more for more epochs, against overfitting"
     else:
-        dropouts = Dropouts(preset.published_dropout)
+        rates = {"dropout": preset.published_dropout}
         why_dropout = "as in Vaswani et al. 2017"
     why_layers = "the largest model for which there are enough pairs and enough time"
-    return [
-        Setting("kind", "transformer"),
-        Setting("layers", preset.layers, why_layers),
-        Setting("d_model", preset.d_model),
-        Setting("ffn", preset.ffn),
-        Setting("heads", preset.heads),
+    return {
+        "kind": "transformer",
+        "layers": Chosen(preset.layers, why_layers),
+        "d_model": preset.d_model,
+        "ffn": preset.ffn,
+        "heads": preset.heads,
         # The default, all, needs one vocabulary for both sides.
-        Setting("tie", None if facts.is_joint else "target"),
-        Setting("dropout", dropouts.residual, why_dropout),
-        Setting("attention_dropout", dropouts.attention),
-        Setting("activation_dropout", dropouts.activation),
-    ]
+        "tie": None if facts.is_joint else "target",
+        **rates,
+        "dropout": Chosen(rates["dropout"], why_dropout),
+    }
 
 
-def _training_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
+def _training_settings(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
     width = plan.preset.d_model
     if plan.preset.published_dropout is None:
         optimizer: dict[str, Any] = {"kind": "muon", "weight_decay": 0.1}
@@ -177,18 +165,18 @@ def _training_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
         peak = (warmup * width) ** -0.5
     validate_every = plan.steps // plan.validations.count
     save_every = round(plan.steps * CHECKPOINT_SECONDS / max(plan.training_seconds, 1.0))
-    return [
-        Setting("steps", plan.steps, describe_length(plan.epochs, facts, plan.training_seconds)),
-        Setting("optimizer", optimizer, why_optimizer),
-        Setting("warmup", min(warmup, max(1, plan.steps // 8))),
-        Setting("schedule", {"kind": "cosine", "peak": float(f"{peak:.1e}")}, WHY_COSINE),
-        Setting("accumulate", plan.accumulate if plan.accumulate > 1 else None),
-        Setting("validate_every", validate_every),
-        Setting("save_every", max(1, min(validate_every, save_every))),
-        Setting("validation_sentences", min(plan.validations.sentences, facts.valid)),
-        Setting("best_by", "step", WHY_LAST_STEP),
-        Setting("average", 1),
-    ]
+    return {
+        "steps": Chosen(plan.steps, describe_length(plan.epochs, facts, plan.training_seconds)),
+        "optimizer": Chosen(optimizer, why_optimizer),
+        "warmup": min(warmup, max(1, plan.steps // 8)),
+        "schedule": Chosen({"kind": "cosine", "peak": float(f"{peak:.1e}")}, WHY_COSINE),
+        "accumulate": plan.accumulate if plan.accumulate > 1 else None,
+        "validate_every": validate_every,
+        "save_every": max(1, min(validate_every, save_every)),
+        "validation_sentences": min(plan.validations.sentences, facts.valid),
+        "best_by": Chosen("step", WHY_LAST_STEP),
+        "average": 1,
+    }
 
 
 def describe_length(epochs: float, facts: CorpusFacts, seconds: float) -> str:
@@ -197,12 +185,12 @@ def describe_length(epochs: float, facts: CorpusFacts, seconds: float) -> str:
     return f"{epochs:,.1f} epochs over {facts.pairs:,} pairs, in about {minutes:,} min"
 
 
-def _decoding_settings(facts: CorpusFacts, plan: Plan) -> list[Setting]:
-    return [
-        Setting("beam", 5, "4 to 6 are best, and 1 is about three times as fast"),
-        Setting("max_length", plan.max_output),
-        Setting("sentences", facts.sentences),
-        Setting("abbreviations", facts.abbreviations or None),
-        Setting("truecase", facts.truecase or None),
-        Setting("dotless_i", facts.dotless_i),
-    ]
+def _decoding_settings(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
+    return {
+        "beam": Chosen(5, "4 to 6 are best, and 1 is about three times as fast"),
+        "max_length": plan.max_output,
+        "sentences": facts.sentences,
+        "abbreviations": facts.abbreviations or None,
+        "truecase": facts.truecase or None,
+        "dotless_i": facts.dotless_i,
+    }

@@ -89,8 +89,9 @@ def _guess_speed() -> Trial:
     """
     if pick_device("auto").type == "cuda":
         # On a GPU, a small model is no faster than a large one, so its speed would mislead.
-        return Trial(PRESETS[3], 32_000, tokens_per_second=1e5, is_gpu=True)
-    return Trial(PRESETS[1], NOMINAL_VOCABULARY, tokens_per_second=4000.0 * count_cores())
+        return Trial(1e5, preset=PRESETS[3], vocabulary=32_000, is_gpu=True)
+    speed = 4000.0 * count_cores()
+    return Trial(speed, preset=PRESETS[1], vocabulary=NOMINAL_VOCABULARY)
 
 
 def _try(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> tuple[CorpusFacts, Trial]:

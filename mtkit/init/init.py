@@ -9,8 +9,8 @@ import os
 import shlex
 import shutil
 from array import array
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,19 @@ from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.output import check_output, is_stream, open_output
 from mtkit.artifacts.replacement import create
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps
+from mtkit.artifacts.storage import first_free
 from mtkit.batching.encode import key_of_pair
 from mtkit.config.corpora import MAX_WEIGHT, Corpus
 from mtkit.config.language_codes import find_language, language_name
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.findings import Finding
-from mtkit.corpus.read import Pair, paths_of, read_pairs
+from mtkit.corpus.read import paths_of, read_pairs
 from mtkit.corpus.readable import check_readable
 from mtkit.corpus.rules import held_out_keys
 from mtkit.corpus.statistics import Languages, hash_of
 from mtkit.corpus.tag_words import TagWords
 from mtkit.errors import UserError
-from mtkit.init.config_text import Setting, render
+from mtkit.init.config_text import Chosen, render
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.from_scratch import FromScratch
 from mtkit.init.partition import LEFT_OUT
@@ -46,6 +47,7 @@ from mtkit.init.survey import (
     languages_of,
     survey,
     with_counted_pairs,
+    write_corpora,
 )
 from mtkit.machine import describe_load
 from mtkit.plugins import load_plugin
@@ -98,10 +100,10 @@ def init(options: InitOptions) -> None:
         written = [_write_pairs(each, draft, tag_words) for each in surveyed]
         for corpus_files in written:
             counts += corpus_files.counts
-        _write_old_text(proposal.old_text, draft)
+        old_text = write_corpora(proposal.old_text, draft, "keep", options.folder)
         facts = with_counted_pairs(facts, written, counts)
         sections = {
-            "data": _data_settings(options, written, counts, proposal),
+            "data": _data_settings(options, written, counts, proposal, old_text),
             **proposal.settings(facts),
         }
         text = render(printable(options.command), options.run_folder, sections)
@@ -137,12 +139,7 @@ def _keep_old(config: Path) -> Iterator[Path | None]:
     if not config.exists():
         yield None
         return
-    name = f"{config.name}.old"
-    old = config.with_name(name)
-    count = 2
-    while os.path.lexists(old):  # of an earlier --force
-        old = config.with_name(f"{name}-{count}")
-        count += 1
+    old = first_free(config.with_name(f"{config.name}.old"))  # an earlier --force may have left one
     try:
         # A link needs no disk space, and what replaces the config is another file.
         os.link(config, old)
@@ -286,33 +283,16 @@ def _name_files(surveyed: SurveyedCorpus, part: str) -> tuple[str, str]:
     return f"{name}.{source}", f"{name}.{target}"
 
 
-def _write_old_text(pairs: Iterable[Pair], folder: Path) -> None:
-    """Write the text that an adapted model must keep, to two files for each target tag."""
-    lines: dict[str, list[str]] = defaultdict(list)
-    for pair in pairs:
-        source, target = _name_old_text(pair.target_tag)
-        lines[source].append(pair.source)
-        lines[target].append(pair.target)
-    for name, texts in lines.items():
-        with (folder / name).open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{text}\n" for text in texts)
-
-
-def _name_old_text(tag: str | None) -> tuple[str, str]:
-    """Return the names of the source and target file of old text."""
-    name = "keep" if tag is None else f"keep.{tag}"
-    return f"{name}.source", f"{name}.target"
-
-
 def _data_settings(
     options: InitOptions,
     written: Sequence[WrittenCorpus],
     counts: Mapping[str, int],
     proposal: Proposal,
-) -> list[Setting]:
-    """Return the section `data`."""
+    old_text: Sequence[dict[str, str]],
+) -> dict[str, Any]:
+    """Return the section `data`; `old_text`: the corpora of text that must be kept."""
     is_tagged = written[0].tag is not None
-    settings: list[Setting] = []
+    settings: dict[str, Any] = {}
     for part in ("train", "valid", "test"):
         why = f"{counts[part]:,} pairs"
         value: Any
@@ -329,23 +309,13 @@ def _data_settings(
             if proposal.replayed:
                 value = [*(value if is_tagged else [value]), *proposal.replayed]
                 why += "; then old pairs, of which an epoch has as many as the weight says"
-        settings.append(Setting(part, value, why))
+        settings[part] = Chosen(value, why)
     if proposal.old_text:
-        value = _old_text_setting(options, proposal.old_text)
-        settings.append(Setting("keep", value, f"{len(proposal.old_text):,} pairs"))
+        value = old_text if len(old_text) > 1 else old_text[0]
+        settings["keep"] = Chosen(value, f"{len(proposal.old_text):,} pairs")
     targets = {each.surveyed.languages[1] for each in written}
     target_language = targets.pop() if len(targets) == 1 else None
-    return [*settings, Setting("target_language", target_language)]
-
-
-def _old_text_setting(options: InitOptions, pairs: Iterable[Pair]) -> Any:
-    """Return the files of the old text: a corpus, or one for each target tag."""
-    corpora: list[dict[str, Any]] = []
-    for tag in dict.fromkeys(pair.target_tag for pair in pairs):
-        source, target = (str(options.folder / name) for name in _name_old_text(tag))
-        corpus: dict[str, Any] = {"source": source, "target": target}
-        corpora.append(corpus if tag is None else corpus | {"target_tag": tag})
-    return corpora[0] if len(corpora) == 1 else corpora
+    return settings | {"target_language": target_language}
 
 
 def _files_setting(options: InitOptions, surveyed: SurveyedCorpus, part: str) -> dict[str, Any]:

@@ -81,28 +81,35 @@ PUBLISHED_STEP_TOKENS = 25_000
 
 
 @dataclass(frozen=True)
-class Trial:
-    """How fast a preset trains here, and how many subwords the pairs have."""
+class Measurement:
+    """How fast this machine prepares and trains a model, and how long the pairs are."""
 
-    preset: Preset
-    vocabulary: int
     tokens_per_second: float
     """Speed of training in target tokens."""
-    pair_seconds: float = 1e-4
-    """Time per pair to train the tokenizer, to filter and to encode."""
     warm_up_seconds: float = 0.0
     """Time until training reaches its full speed."""
+    pair_seconds: float = 1e-4
+    """Time per pair to train the tokenizer, to filter and to encode."""
     target_tokens: float = 16.0
+    """Mean number of target tokens of a pair, with the end of sentence."""
     padded_tokens: float = 20.0
-    """Mean number of target tokens of a pair, and of tokens of a batch per pair."""
+    """Mean number of tokens of a batch per pair."""
     long_tokens: int = 64
-    """99% of the pairs have at most this many tokens."""
-    is_gpu: bool = False
+    """99% of the pairs have at most this many tokens on their longer side."""
 
     @property
     def training_seconds(self) -> float:
         """Time to train on one pair."""
         return self.target_tokens / self.tokens_per_second
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial(Measurement):
+    """The measurement of a preset."""
+
+    preset: Preset
+    vocabulary: int
+    is_gpu: bool = False
 
     def scaled_to(self, preset: Preset, vocabulary: int) -> Trial:
         """Return the trial with the speed of another model, estimated from its cost."""

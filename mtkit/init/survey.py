@@ -7,11 +7,12 @@ vocabulary and a plan. A text that one of them holds out is in the training data
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import DROP_RULES, DropRule
@@ -230,6 +231,29 @@ def with_counted_pairs(
         test=counts["test"],
         broken_rules=dict(broken),
     )
+
+
+def write_corpora(
+    pairs: Iterable[Pair], folder: Path, name: str, place: Path | None = None
+) -> list[dict[str, str]]:
+    """Write the pairs of each target tag to two files; return their corpora, as settings.
+
+    `place`: where the files will be, if the folder is a draft.
+    """
+    by_tag: dict[str | None, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        by_tag[pair.target_tag].append(pair)
+    corpora: list[dict[str, str]] = []
+    for tag, tagged in by_tag.items():
+        stem = name if tag is None else f"{name}.{tag}"
+        corpus: dict[str, str] = {}
+        for side in ("source", "target"):
+            file = f"{stem}.{side}"
+            lines = "".join(f"{getattr(pair, side)}\n" for pair in tagged)
+            (folder / file).write_text(lines, encoding="utf-8", newline="\n")
+            corpus[side] = str((place or folder) / file)
+        corpora.append(corpus if tag is None else corpus | {"target_tag": tag})
+    return corpora
 
 
 def _common(values: Iterable[str | None]) -> str | None:

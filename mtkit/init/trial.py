@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -20,7 +19,8 @@ from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
 from mtkit.init.config_text import Sections, as_values, choose_settings
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.presets import MAX_SUBWORDS, Plan, Trial
+from mtkit.init.presets import MAX_SUBWORDS, Measurement, Plan, Trial
+from mtkit.init.survey import write_corpora
 from mtkit.models.device import pick_device
 from mtkit.report import silently
 from mtkit.tokenizer.codec import Tokenizer
@@ -36,24 +36,6 @@ MAX_VALIDATION_PAIRS = 100
 """Pairs of the sample for validation, which every run needs; the trial makes none."""
 PROCESS_SHARE = 0.9
 """Speed of each of several training processes, relative to a single process."""
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """How fast this machine prepares and trains a config, and how long the pairs are."""
-
-    tokens_per_second: float
-    """Speed of training in target tokens."""
-    warm_up_seconds: float
-    """Time until training reaches its full speed."""
-    pair_seconds: float
-    """Time per pair to make the tokenizer, to filter and to encode."""
-    target_tokens: float
-    """Mean number of target tokens of a pair, with the end of sentence."""
-    padded_tokens: float
-    """Mean number of tokens of a batch per pair."""
-    long_tokens: int
-    """99% of the pairs have at most this many tokens on their longer side."""
 
 
 def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
@@ -74,17 +56,8 @@ def run_trial(facts: CorpusFacts, plan: Plan, sample: Sequence[Pair]) -> Trial:
         # sample, so it may allow fewer subwords.
         smaller = replace(plan, vocabulary=error.largest * 98 // 100)
         return run_trial(facts, smaller, sample)
-    return Trial(
-        preset=plan.preset,
-        vocabulary=plan.vocabulary,
-        tokens_per_second=measured.tokens_per_second,
-        pair_seconds=measured.pair_seconds,
-        warm_up_seconds=measured.warm_up_seconds,
-        target_tokens=measured.target_tokens,
-        padded_tokens=measured.padded_tokens,
-        long_tokens=measured.long_tokens,
-        is_gpu=pick_device("auto").type == "cuda",
-    )
+    is_gpu = pick_device("auto").type == "cuda"
+    return Trial(**vars(measured), preset=plan.preset, vocabulary=plan.vocabulary, is_gpu=is_gpu)
 
 
 def measure_training(sections: Sections, sample: Sequence[Pair], max_tokens: int) -> Measurement:
@@ -156,37 +129,8 @@ def _write_sample(folder: Path, sections: Sections, sample: Sequence[Pair]) -> C
     valid = sample[::distance]
     train = [pair for row, pair in enumerate(sample) if row % distance != 0]
     data = {
-        "train": _write_corpora(folder, "train", train),
-        "valid": _write_corpora(folder, "valid", valid),
+        "train": write_corpora(train, folder, "train"),
+        "valid": write_corpora(valid, folder, "valid"),
     }
     settings = {"run": str(folder / "run"), "data": data, **as_values(sections)}
     return Config.model_validate(settings)
-
-
-def _write_corpora(folder: Path, name: str, pairs: Sequence[Pair]) -> list[dict[str, str]]:
-    """Write the pairs of each target tag to two files; return the corpora of the config."""
-    by_tag: dict[str | None, list[Pair]] = defaultdict(list)
-    for pair in pairs:
-        by_tag[pair.target_tag].append(pair)
-    corpora: list[dict[str, str]] = []
-    for tag, tagged in by_tag.items():
-        if tag is None:
-            corpora.append(_write_corpus(folder, name, tagged))
-        else:
-            files = _write_corpus(folder, f"{name}.{tag}", tagged)
-            corpora.append(files | {"target_tag": tag})
-    return corpora
-
-
-def _write_corpus(folder: Path, name: str, pairs: Sequence[Pair]) -> dict[str, str]:
-    """Write pairs to two files; return their paths as a corpus of the config."""
-    texts = {
-        "source": "".join(f"{pair.source}\n" for pair in pairs),
-        "target": "".join(f"{pair.target}\n" for pair in pairs),
-    }
-    corpus = {}
-    for side, text in texts.items():
-        path = folder / f"{name}.{side}"
-        path.write_text(text, encoding="utf-8", newline="\n")
-        corpus[side] = str(path)
-    return corpus

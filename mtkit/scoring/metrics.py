@@ -25,7 +25,6 @@ from sacrebleu.significance import PairedTest, Result
 
 from mtkit.arguments import check_listed, list_texts
 from mtkit.artifacts.records import NotStored
-from mtkit.config.language_codes import standard_language
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, table
@@ -238,7 +237,6 @@ def score(
     hypotheses = list_texts(hypotheses, "hypotheses")
     several = _list_references(references)
     keys = _check_keys(keys)
-    language = _find_language(language)
     if not hypotheses or any(len(lines) != len(hypotheses) for lines in several):
         raise UserError(_describe_counts(hypotheses, several))
     writing = Writing.of(language, several[0])
@@ -267,14 +265,6 @@ def _check_keys(keys: Any) -> list[str]:
         if key not in METRICS:
             raise UserError(f"keys: unknown metric {key!r}; choose from {', '.join(METRICS)}")
     return listed
-
-
-def _find_language(language: str | None) -> str | None:
-    """Return the tag of the language; raise UserError if it is unknown."""
-    try:
-        return None if language is None else standard_language(language)
-    except ValueError as error:
-        raise UserError(f"language: {error}") from None
 
 
 def _describe_counts(hypotheses: Sequence[str], references: ReferenceTexts) -> str:

@@ -32,7 +32,7 @@ from mtkit.corpus.files import read_lines
 from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import held_out_keys, key_of
 from mtkit.corpus.statistics import Languages
-from mtkit.init.config_text import Setting, choose_settings, render
+from mtkit.init.config_text import Chosen, choose_settings, render
 from mtkit.init.expectation import (
     MEASURED_RUNS,
     MeasuredRun,
@@ -141,8 +141,8 @@ CORPORA = st.builds(
 )
 TRIALS = st.builds(
     Trial,
-    st.sampled_from(PRESETS),
-    st.sampled_from([2000, 32_000]),
+    preset=st.sampled_from(PRESETS),
+    vocabulary=st.sampled_from([2000, 32_000]),
     tokens_per_second=st.floats(10, 1e7),
     pair_seconds=st.floats(1e-7, 1e-2),
     target_tokens=st.floats(2, 200),
@@ -151,7 +151,7 @@ TRIALS = st.builds(
     is_gpu=st.booleans(),
 )
 MINUTES = st.floats(1, 10_000)
-DATA = [Setting(part, {"source": "a", "target": "b"}) for part in PARTS]
+DATA = {part: {"source": "a", "target": "b"} for part in PARTS}
 
 
 def config_of(corpus: CorpusFacts, plan: Plan) -> Config:
@@ -178,7 +178,7 @@ def test_every_plan_is_a_valid_config(corpus: CorpusFacts, trial: Trial, minutes
 
 def test_a_config_says_above_each_setting_what_it_is_and_why_it_has_its_value() -> None:
     why = "measured " * 20  # so long that the comment is wrapped
-    text = render("mtkit init", "r", {"decoding": [Setting("beam", 4, why), Setting("tag", None)]})
+    text = render("mtkit init", "r", {"decoding": {"beam": Chosen(4, why), "tag": None}})
     *comments, setting = text.partition("decoding:\n")[2].splitlines()
     words = " ".join(line.removeprefix("  # ") for line in comments)
     assert words == f"{DecodingSettings.model_fields['beam'].description}; {why.strip()}"
@@ -206,7 +206,13 @@ def test_training_gets_two_thirds_of_the_time_unless_it_needs_less_or_preparatio
     pairs: int, tokens: float, speed: float, minutes: float
 ) -> None:
     corpus = facts(pairs, valid=min(1000, pairs // 20), test=min(2500, pairs // 20))
-    trial = Trial(PRESETS[1], 4000, speed, target_tokens=tokens, padded_tokens=1.2 * tokens)
+    trial = Trial(
+        speed,
+        preset=PRESETS[1],
+        vocabulary=4000,
+        target_tokens=tokens,
+        padded_tokens=1.2 * tokens,
+    )
     plan = choose_plan(corpus, trial, minutes)
     budget = 60 * minutes
     preparation = OTHER_SECONDS + corpus.pairs * trial.pair_seconds
@@ -266,7 +272,12 @@ def test_more_time_never_plans_a_smaller_model_or_less_training(
 def test_millions_of_pairs_on_a_gpu_get_a_published_recipe(minutes: float, name: str) -> None:
     corpus = facts(5_000_000, valid=1000, test=2500)
     trial = Trial(
-        PRESETS[3], 32_000, 250_000.0, target_tokens=27.0, padded_tokens=31.0, is_gpu=True
+        250_000.0,
+        preset=PRESETS[3],
+        vocabulary=32_000,
+        target_tokens=27.0,
+        padded_tokens=31.0,
+        is_gpu=True,
     )
     config = config_of(corpus, choose_plan(corpus, trial, minutes))
     published = load_config(Path(__file__).parents[2] / f"configs/{name}.yaml")
@@ -284,7 +295,7 @@ def measure_as(
 
     def measure(corpus: CorpusFacts, plan: Plan, sample: object) -> Trial:
         tried.append(plan.preset)
-        trial = Trial(plan.preset, plan.vocabulary, speed(plan.preset))
+        trial = Trial(speed(plan.preset), preset=plan.preset, vocabulary=plan.vocabulary)
         return replace(trial, **changes)
 
     monkeypatch.setattr("mtkit.init.from_scratch.run_trial", measure)
@@ -658,7 +669,7 @@ def test_a_trial_knows_the_lengths_of_long_pairs(monkeypatch: pytest.MonkeyPatch
     generator = random.Random(1)
     letters = [" ".join(generator.choices("abcdefgh", k=400)) for _ in range(60)]
     sample = [Pair(text, text[::-1], 0, "file", row) for row, text in enumerate(["a b", *letters])]
-    plan = choose_plan(facts(800), Trial(PRESETS[0], 2000, 1000.0), 1.0)
+    plan = choose_plan(facts(800), Trial(1000.0, preset=PRESETS[0], vocabulary=2000), 1.0)
     small = Preset(0, 0.0, 1, 8, 8, 1)
     trial = run_trial(facts(800), replace(plan, preset=small), sample)
     assert 300 < trial.long_tokens < 900

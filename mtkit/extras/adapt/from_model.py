@@ -19,8 +19,8 @@ from mtkit.extras.adapt.adaptation import MAX_TRIALS
 from mtkit.extras.adapt.given import Fit, GivenModel, check_suitability, describe_unknown_letters
 from mtkit.init.config_text import (
     WHY_LAST_STEP,
+    Chosen,
     Sections,
-    Setting,
     batching_settings,
     describe_length,
     settings_of,
@@ -34,6 +34,7 @@ from mtkit.init.presets import (
     MAX_SUBWORDS,
     OTHER_SECONDS,
     TRAINING_SHARE,
+    Measurement,
     calibration_seconds,
     evaluation_seconds,
     longest_output,
@@ -41,7 +42,7 @@ from mtkit.init.presets import (
 )
 from mtkit.init.proposal import Proposal
 from mtkit.init.survey import WrittenCorpus
-from mtkit.init.trial import Measurement, measure_training
+from mtkit.init.trial import measure_training
 from mtkit.models.weights import build_without_weights
 from mtkit.report import plural, say, warn
 
@@ -140,6 +141,7 @@ class AdaptedModel(Proposal):
         """Return all sections except `data`; their comments name the counts of `facts`."""
         config = self.given.opened.config
         joint = self.given.opened.tokenizer.is_joint
+        hints = ADAPTED_HINTS if self.given.opened.tokenizer.has_hints else None
         old_training = self.given.old_training
         facts = replace(
             facts,
@@ -149,24 +151,20 @@ class AdaptedModel(Proposal):
             has_repeated_pairs=facts.has_repeated_pairs or old_training.share_in_new_text > 0,
         )
         return {
-            "tokenizer": [
-                Setting("joint", joint, "as in the given model, which brings its own tokenizer"),
-                Setting("new_pieces", self.new_pieces or None),
-            ],
-            "batching": [
-                *batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
-                Setting(
-                    "hints",
-                    ADAPTED_HINTS if self.given.opened.tokenizer.has_hints else None,
-                    "the given model obeys a glossary, and would forget",
-                ),
-            ],
+            "tokenizer": {
+                "joint": Chosen(joint, "as in the given model, which brings its own tokenizer"),
+                "new_pieces": self.new_pieces or None,
+            },
+            "batching": {
+                **batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
+                "hints": Chosen(hints, "the given model obeys a glossary, and would forget"),
+            },
             "model": settings_of(config.model, "all settings of the given model"),
             "training": self._training_settings(facts),
             "decoding": self._decoding_settings(),
         }
 
-    def _decoding_settings(self) -> list[Setting]:
+    def _decoding_settings(self) -> dict[str, Any]:
         """Return the settings of the given model, with room for the longest new sentences."""
         decoding = self.given.opened.config.decoding
         affordable = min(self.plan.max_output, MAX_SEARCH_TOKENS // decoding.beam)
@@ -174,7 +172,7 @@ class AdaptedModel(Proposal):
         decoding = decoding.model_copy(update={"max_length": max_length})
         return settings_of(decoding, "as in the given model, but long enough for the new text")
 
-    def _training_settings(self, facts: CorpusFacts) -> list[Setting]:
+    def _training_settings(self, facts: CorpusFacts) -> dict[str, Any]:
         plan = self.plan
         every = math.ceil(plan.steps / VALIDATION_COUNT)
         limits_harm = self.fit.is_better_than_chance or self.old_text
@@ -183,19 +181,19 @@ class AdaptedModel(Proposal):
             why_peak = "as high as for a new model, because the model learns other languages"
         length = describe_length(plan.epochs, facts, plan.training_seconds)
         sentences = min(plan.compared_lines, max(facts.valid, len(self.old_text)))
-        return [
-            Setting("init_from", self.given.place),
-            Setting("max_harm", MAX_HARM if limits_harm else MAX_HARM_OF_CHILD),
-            Setting("steps", plan.steps, length),
-            Setting("optimizer", {"kind": "muon"}, "as for a new model, without weight decay"),
-            Setting("warmup", max(1, plan.steps // 10)),
-            Setting("schedule", {"kind": "cosine", "peak": float(f"{plan.peak:.1e}")}, why_peak),
-            Setting("validate_every", every),
-            Setting("save_every", every),
-            Setting("validation_sentences", sentences),
-            Setting("best_by", "step", WHY_LAST_STEP),
-            Setting("average", 1),
-        ]
+        return {
+            "init_from": self.given.place,
+            "max_harm": MAX_HARM if limits_harm else MAX_HARM_OF_CHILD,
+            "steps": Chosen(plan.steps, length),
+            "optimizer": Chosen({"kind": "muon"}, "as for a new model, without weight decay"),
+            "warmup": max(1, plan.steps // 10),
+            "schedule": Chosen({"kind": "cosine", "peak": float(f"{plan.peak:.1e}")}, why_peak),
+            "validate_every": every,
+            "save_every": every,
+            "validation_sentences": sentences,
+            "best_by": Chosen("step", WHY_LAST_STEP),
+            "average": 1,
+        }
 
     def forecast(
         self, facts: CorpusFacts, written: Sequence[WrittenCorpus], minutes: float
@@ -310,7 +308,7 @@ def choose_adaptation(
     """Return the plan for `minutes`."""
     max_epochs = MAX_EPOCHS if fit.is_better_than_chance else MAX_EPOCHS_OF_CHILD
     budget = 60 * minutes
-    training_seconds_per_pair = measured.target_tokens / measured.tokens_per_second
+    training_seconds_per_pair = measured.training_seconds
     comparison = _plan_comparison(facts, len(given.old_text), training_seconds_per_pair, budget)
     # Both models translate the test set, or the same part of it.
     test_seconds = 2 * evaluation_seconds(

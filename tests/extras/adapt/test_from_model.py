@@ -30,7 +30,7 @@ from mtkit.extras.adapt.from_model import AdaptedModel, choose_adaptation
 from mtkit.extras.adapt.given import Fit, GivenModel
 from mtkit.extras.adapt.old_text import OldTraining
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.trial import Measurement
+from mtkit.init.presets import Measurement
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.pipeline import run
@@ -114,8 +114,7 @@ def test_the_comment_on_the_learning_rate_says_whether_old_text_matters(
     measured = Measurement(1000.0, 1.0, 1e-4, 16.0, 20.0, 64)
     plan = choose_adaptation(facts, measured, model, fit, minutes=5.0)
     training = AdaptedModel(model, 0, fit, plan).settings(facts)["training"]
-    reasons = {setting.name: setting.why for setting in training}
-    assert words in reasons["schedule"]
+    assert words in training["schedule"].why
 
 
 @pytest.fixture(scope="module")
