@@ -201,8 +201,7 @@ def fitted(text: str, cells: int = MAX_CELLS) -> str:
 def wrap(text: str, label: str = "", cells: int = MAX_CELLS) -> list[str]:
     """Return the label and the text as lines, broken between words; later lines are indented.
 
-    Commands and long words such as paths are kept whole, so that they can be copied. A command that
-    is too long for a line is continued as a shell continues it, with a backslash.
+    Commands and long words such as paths are kept whole, so that they can be copied.
     """
     # `textwrap` counts characters, so pad wide ones to two, with a character that no text has.
     padded = "".join(character + "\0" * (cell_width(character) - 1) for character in text)
@@ -218,25 +217,8 @@ def wrap(text: str, label: str = "", cells: int = MAX_CELLS) -> list[str]:
     )
     if not lines:  # the text is blank
         lines = [indent]
-    whole = [part for line in lines for part in _continue_command(line, indent, cells)]
-    first, *later = [line.replace("\0", "").replace("\1", " ") for line in whole]
+    first, *later = [line.replace("\0", "").replace("\1", " ") for line in lines]
     return [(label + first[len(indent) :]).rstrip(), *later]
-
-
-def _continue_command(line: str, indent: str, cells: int) -> list[str]:
-    """Break a line that is too long between the words of its command, each but the last with \\."""
-    if len(line) <= cells or "\1" not in line:
-        return [line]
-    end = " \\"
-    parts = textwrap.wrap(
-        line.removeprefix(indent).replace(" ", "\2").replace("\1", " "),
-        max(1, cells - len(end)),
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        **WHOLE_WORDS,
-    )
-    *begun, last = [part.replace("\2", " ") for part in parts]
-    return [*(f"{part}{end}" for part in begun), last]
 
 
 def table(rows: Iterable[Sequence[str]], left: int = 1) -> Iterator[str]:
