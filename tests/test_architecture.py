@@ -22,7 +22,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "arguments"),
-    ("plugins", "terms", "machine", "symbols", "prefetch", "signals"),
+    ("plugins", "shapes", "machine", "symbols", "prefetch", "signals"),
     ("report",),
     ("progress",),
     ("config",),

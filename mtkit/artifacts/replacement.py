@@ -62,7 +62,7 @@ def create(
         UserError: something that mtkit has not written is at `path` or next to it, or files of the
             user in an older artifact cannot move to the new artifact.
     """
-    refuse_foreign_folder(path, kind)
+    check_ownership(path, kind)
     _recover(path)
     draft = temporary_path(path)
     try:
@@ -89,7 +89,7 @@ def create(
         raise
 
 
-def refuse_foreign_folder(path: Path, kind: Kind) -> None:
+def check_ownership(path: Path, kind: Kind) -> None:
     """Raise UserError if something that mtkit has not written is in the place of an artifact.
 
     The places of its draft and of its predecessor are checked, too. Empty folders do not count.
@@ -111,7 +111,7 @@ def foreign_file_error(path: Path) -> UserError:
     return UserError(f"{path} was not written by mtkit; move it, or choose another directory")
 
 
-def refuse_existing(output: Path) -> None:
+def check_absent(output: Path) -> None:
     """Raise UserError if `output` exists."""
     if os.path.lexists(output):
         raise UserError(f"{output} already exists; choose a new folder")

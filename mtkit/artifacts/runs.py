@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from mtkit.artifacts.cache import find_import, models_folder
 from mtkit.artifacts.locks import LockHeldError, lock_path
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, kind_at, open_artifact
-from mtkit.artifacts.replacement import foreign_file_error, refuse_foreign_folder
+from mtkit.artifacts.replacement import check_ownership, foreign_file_error
 from mtkit.artifacts.storage import first_free, read_json, temporary_path, write_text
 from mtkit.config.parse import LOCAL, parse_file
 from mtkit.errors import UserError, blame_setting
@@ -62,20 +62,20 @@ def save_config(config: Config) -> None:
     write_text(Path(config.run) / SETTINGS, SETTINGS_HEADER + dump_config(config))
 
 
-def refuse_foreign_files(run: Path) -> None:
+def check_run_folder(run: Path) -> None:
     """Raise UserError if a file or folder of the user has a name that mtkit writes in a run.
 
     A user may choose a folder of their own as the run directory, such as the current one. Once
     mtkit has marked it, plain files of these names belong to mtkit.
     """
     for kind in STAGE_KINDS:
-        refuse_foreign_folder(run / kind, kind)
+        check_ownership(run / kind, kind)
     checkpoints = run / CHECKPOINTS
     if os.path.lexists(checkpoints) and not checkpoints.is_dir():
         raise foreign_file_error(checkpoints)
     for checkpoint in checkpoints.glob(CHECKPOINT_NAMES):
         if _step_of(checkpoint) is not None:
-            refuse_foreign_folder(checkpoint, "checkpoint")
+            check_ownership(checkpoint, "checkpoint")
     is_marked = is_run(run)
     for path in (run / SETTINGS, run / METRICS_FILE, checkpoints / INDEX):
         is_plain = path.is_file() and not path.is_symlink()
@@ -322,7 +322,7 @@ def locked(run: Path) -> Iterator[None]:
     Raises:
         UserError: another process holds the lock, or a file of the user is where mtkit would write.
     """
-    refuse_foreign_files(run)
+    check_run_folder(run)
     with ExitStack() as stack:
         try:
             run.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from mtkit.artifacts.replacement import refuse_existing
+from mtkit.artifacts.replacement import check_absent
 from mtkit.artifacts.runs import config_of
 from mtkit.batching.build import Batches, open_batches
 from mtkit.config.target_tags import piece_of_tag
@@ -39,7 +39,7 @@ def export_to_ctranslate2(
         UserError: CTranslate2 cannot run the model.
     """
     if output is not None:
-        refuse_existing(output)
+        check_absent(output)
     read_models([model], lambda models: _export(models[0], output, quantization))
 
 

@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from mtkit.artifacts.manifest import Artifact, hash_file, open_artifact
-from mtkit.artifacts.replacement import create, refuse_existing
+from mtkit.artifacts.replacement import check_absent, create
 from mtkit.artifacts.runs import WEIGHTS
 from mtkit.artifacts.storage import write_json
 from mtkit.config.base import validated
@@ -63,7 +63,7 @@ def export_to_huggingface(model: str | None, output: Path | None) -> None:
     """
     if output is None:
         raise UserError("--to huggingface: choose a new folder with -o")
-    refuse_existing(output)
+    check_absent(output)
     read_models([model], lambda models: _export(models[0], output))
 
 
@@ -244,7 +244,7 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
         raise UserError(
             "--from huggingface: give the folder of the model, and a new folder with -o"
         )
-    refuse_existing(output)
+    check_absent(output)
     model = import_model(folder, output)
     say(f"{output} holds the model of {folder}, with {model.report['parameters']:,} parameters")
 

@@ -416,7 +416,7 @@ def _count_pairs(options: InitOptions, written: WrittenCorpus) -> dict[str, int]
         "- held out for validation": counts["valid"],
         "- held out for testing": counts["test"],
         "- left out (in validation, test or kept text)": counts[LEFT_OUT],
-        "- left out (held out, but repeated, faulty or trained on)": in_no_file,
+        "- not used for testing: duplicates, faulty, or of the training text": in_no_file,
         "- repeated, so dropped in training": written.repeated,
     }
     for rule, count in facts.broken_rules.items():

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from mtkit.models.layers import SUBLAYER_GAIN, Dropout, Linear, build_linear
 from mtkit.models.layout import MASKED_BIAS, Bias, Layout, mask_to_bias
-from mtkit.terms import Hidden, SourceHidden, SourceMask
+from mtkit.shapes import Hidden, SourceHidden, SourceMask
 
 Heads = Float[Tensor, "B H Q Dh"]
 AttentionWeights = Float[Tensor, "B H Q S"]

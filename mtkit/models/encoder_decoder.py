@@ -29,8 +29,8 @@ from mtkit.models.interfaces import (
 from mtkit.models.layout import Layout
 from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import TransformerDecoder, TransformerEncoder
+from mtkit.shapes import Hidden, Logits, SourceIds, SourceMask, TargetIds
 from mtkit.symbols import PAD
-from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
 
 
 class EncoderDecoder(TranslationModel[Memory, State]):

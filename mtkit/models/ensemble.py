@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.interfaces import Decoded, Memory, State, TranslationModel
-from mtkit.terms import Logits, SourceIds, SourceMask, TargetIds
+from mtkit.shapes import Logits, SourceIds, SourceMask, TargetIds
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.models.layout import Layout
-from mtkit.terms import Hidden, Logits, SourceIds, SourceMask, TargetIds
+from mtkit.shapes import Hidden, Logits, SourceIds, SourceMask, TargetIds
 
 
 @dataclass(frozen=True)

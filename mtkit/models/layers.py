@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mtkit.config.model import LstmLayers, PositionKind, TransformerLayers
-from mtkit.terms import Hidden
+from mtkit.shapes import Hidden
 
 SUBLAYER_GAIN = 0.1
 """Initial gain of the last linear layer of each sublayer.

@@ -34,7 +34,7 @@ from mtkit.models.attention import GLOBAL_ATTENTIONS
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
 from mtkit.models.layers import Dropout, build_embedding_dropout, build_linear
 from mtkit.models.layout import Layout
-from mtkit.terms import Hidden, SourceHidden, SourceMask
+from mtkit.shapes import Hidden, SourceHidden, SourceMask
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from mtkit.models.device import to_autocast_dtype
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
 from mtkit.models.layers import RESIDUALS, FeedForward, PositionalEncodings, build_embedding_dropout
 from mtkit.models.layout import Bias, Layout, build_causal_bias
-from mtkit.terms import Hidden
+from mtkit.shapes import Hidden
 
 
 @dataclass(frozen=True)

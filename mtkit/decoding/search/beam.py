@@ -17,8 +17,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, begin
+from mtkit.shapes import SourceIds
 from mtkit.symbols import EOS, PAD
-from mtkit.terms import SourceIds
 
 GROUP_SIZE = 16
 """Symbols per group: `best_sums` sorts only the groups of symbols with the largest maxima."""

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from mtkit.errors import UserError
 from mtkit.models.interfaces import Decoded, Memory, TranslationModel
+from mtkit.shapes import SourceIds, TargetIds
 from mtkit.symbols import BOS, EOS, PAD
-from mtkit.terms import SourceIds, TargetIds
 
 
 def teacher_force(

@@ -27,8 +27,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.decoding.search.beam import admit, take
 from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, begin
+from mtkit.shapes import SourceIds
 from mtkit.symbols import EOS, PAD
-from mtkit.terms import SourceIds
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from mtkit.config.decoding import SamplingSettings
 from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, begin
+from mtkit.shapes import SourceIds
 from mtkit.symbols import EOS, PAD
-from mtkit.terms import SourceIds
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mtkit.models.interfaces import TranslationModel, select
+from mtkit.shapes import SourceIds
 from mtkit.symbols import BOS, PAD
-from mtkit.terms import SourceIds
 
 NEG_INF = float("-inf")
 

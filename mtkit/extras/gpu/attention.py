@@ -22,7 +22,7 @@ from mtkit.models.attention import (
 )
 from mtkit.models.layers import Linear
 from mtkit.models.layout import Bias, Layout, Packed
-from mtkit.terms import Hidden
+from mtkit.shapes import Hidden
 
 KERNEL_DEPTHS = (16, 32, 64, 128)
 """Head sizes that the attention kernel supports."""

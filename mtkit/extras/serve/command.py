@@ -58,7 +58,7 @@ def serve(
     """Serve models over HTTP, to people and to programs.
 
     There is a web page, and the interfaces of OpenAI, LibreTranslate and DeepL. Each model serves
-    its pair of languages; other pairs go through a third language if possible.
+    its pair of languages; other pairs go through a pivot language if possible.
     Example: mtkit serve -m runs/en-de -m runs/de-en --port 5000
     """
     if find_spec("uvicorn") is None or find_spec("starlette") is None:

@@ -1,4 +1,4 @@
-"""The directions that a server translates: with one model, or through a third language."""
+"""The directions that a server translates: with one model, or through a pivot language."""
 
 from __future__ import annotations
 

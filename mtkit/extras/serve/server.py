@@ -64,7 +64,7 @@ def build_server(service: Service, options: ServerOptions) -> Server:
     """Return a server that logs nothing, because logs would hold what clients send."""
     config = Config(
         build_application(service, options),
-        http=ImpatientProtocol,
+        http=DisconnectProtocol,
         ws="none",
         log_config=None,
         log_level=logging.CRITICAL + 1,
@@ -111,7 +111,7 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class ImpatientProtocol(H11Protocol):
+class DisconnectProtocol(H11Protocol):
     """HTTP/1.1 with h11, whose buffers are bounded; uvicorn itself closes idle connections."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -121,14 +121,14 @@ class ImpatientProtocol(H11Protocol):
         # open for ever, because it closes only when they are sent.
         transport.set_write_buffer_limits(high=0)
         self._awaited_before: tuple[Any, ...] | None = None
-        self._timer = self.loop.call_later(CLIENT_SECONDS, self._look)
+        self._timer = self.loop.call_later(CLIENT_SECONDS, self._poll_disconnect)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop to watch."""
         self._timer.cancel()
         super().connection_lost(exc)
 
-    def _look(self) -> None:
+    def _poll_disconnect(self) -> None:
         """Close the connection if the client has made no progress since the last look."""
         cycle: Any = self.cycle
         has_response = cycle is None or cycle.response_complete
@@ -137,4 +137,4 @@ class ImpatientProtocol(H11Protocol):
         if awaited is not None and awaited == self._awaited_before:
             self.transport.abort()
         self._awaited_before = awaited
-        self._timer = self.loop.call_later(CLIENT_SECONDS, self._look)
+        self._timer = self.loop.call_later(CLIENT_SECONDS, self._poll_disconnect)

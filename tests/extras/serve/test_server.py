@@ -31,7 +31,7 @@ from mtkit.errors import MtkitError, UserError
 from mtkit.extras.serve import server as server_module
 from mtkit.extras.serve.application import INTERFACES
 from mtkit.extras.serve.directions import find_directions
-from mtkit.extras.serve.server import ImpatientProtocol, listen, read_keys
+from mtkit.extras.serve.server import DisconnectProtocol, listen, read_keys
 from mtkit.extras.serve.service import ServerOptions, join_steps
 from nasties import DEEP, INVALID, VALID
 from servers import Running, application, directions_of, held_copier, running
@@ -288,13 +288,13 @@ def test_the_search_of_a_client_that_goes_away_is_cancelled() -> None:
 def lost(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """What is set when a connection of a server has ended."""
     lost = threading.Event()
-    end = ImpatientProtocol.connection_lost
+    end = DisconnectProtocol.connection_lost
 
-    def connection_lost(connection: ImpatientProtocol, failure: Exception | None) -> None:
+    def connection_lost(connection: DisconnectProtocol, failure: Exception | None) -> None:
         end(connection, failure)
         lost.set()
 
-    monkeypatch.setattr(ImpatientProtocol, "connection_lost", connection_lost)
+    monkeypatch.setattr(DisconnectProtocol, "connection_lost", connection_lost)
     return lost
 
 

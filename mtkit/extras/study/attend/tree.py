@@ -14,8 +14,8 @@ from mtkit.decoding.reading import Reader
 from mtkit.decoding.search.beam import Beam, best_sums
 from mtkit.decoding.search.constraints import constraints_of
 from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, search
+from mtkit.shapes import SourceIds
 from mtkit.symbols import EOS
-from mtkit.terms import SourceIds
 
 Fate = Literal["live", "ended", "dropped"]
 """Live: extended in the next step. Ended: added to the finished hypotheses."""
