@@ -165,7 +165,10 @@ def find_best(path: str | Path | None) -> Artifact:
     has_model = (place / "model").exists() or (place / MANIFEST).is_file()
     if has_model or not (folder / INDEX).is_file():
         return find_model(place)
-    best, last = _read_index(folder / INDEX)
+    index = read_known_steps(place)
+    if "last" not in index:
+        raise UserError(f"{folder / INDEX} is damaged; resume with `mtkit train`")
+    best, last = index.get("best"), index["last"]
     name, step = "newest checkpoint", last
     checkpoint = None
     if best is not None:
@@ -178,14 +181,6 @@ def find_best(path: str | Path | None) -> Artifact:
         checkpoint = _open_checkpoint(folder, last)
     say(f"{place}: training is not finished, so the {name} of step {step:,} is used")
     return checkpoint
-
-
-def _read_index(path: Path) -> tuple[int | None, int]:
-    """Return the steps of the best checkpoint, if one is known, and of the last checkpoint."""
-    match read_json(path):
-        case {"best": int() | None as best, "last": int(last)}:
-            return best, last
-    raise UserError(f"{path} is damaged; resume with `mtkit train`")
 
 
 def read_known_steps(run: Path) -> dict[str, int]:

@@ -66,45 +66,39 @@ def score(
     compares these scores.
     Example: mtkit score -r test.fr a.txt b.txt --paired
     """
-    if not reference:
+    if reference:
+        refuse("cannot be used with references", model=model, tag=tag, glossary=glossary)
+    else:
         refuse("needs references; give them with -r", language=language)
         if source or hypotheses:
             refuse("needs references; give them with -r", paired=paired, scores=scores)
             _estimate(
                 hypotheses, source, model, tag=tag, glossary=glossary, worst=worst, as_json=json
             )
-        else:
-            refuse("needs references or --source", worst=worst or None, model=model, tag=tag)
-            refuse("needs references or --source", glossary=glossary)
-            _score_line_scores(scores, paired=paired, as_json=json)
-        return
-    refuse("cannot be used with references", model=model, tag=tag, glossary=glossary)
-    from mtkit.scoring.score import score_files, score_lines
+            return
+        refuse("needs references or --source", worst=worst or None, model=model, tag=tag)
+        refuse("needs references or --source", glossary=glossary)
+    from mtkit.artifacts.records import dump_record
+    from mtkit.scoring.score import score_files, score_line_files, score_lines
 
-    systems = score_files(
-        reference,
-        hypotheses or [],
-        language=language,
-        source=source,
-        paired=paired,
-        worst=worst,
-        line_scores=scores or [],
-    )
-    records = [system.record() for system in systems]
-    show(records, lambda _: score_lines(systems), as_json=json)
-
-
-def _score_line_scores(scores: list[Path] | None, *, paired: bool, as_json: bool) -> None:
-    """Print the means of --scores, and their tests."""
-    if not scores:
+    if reference:
+        systems = score_files(
+            reference,
+            hypotheses or [],
+            language=language,
+            source=source,
+            paired=paired,
+            worst=worst,
+            line_scores=scores or [],
+        )
+    elif scores:
+        systems = score_line_files(scores, paired=paired)
+    else:
         raise UserError(
             "mtkit score: missing option '-r' / '--reference'; see `mtkit score --help`"
         )
-    from mtkit.scoring.score import score_line_files, score_lines
-
-    systems = score_line_files(scores, paired=paired)
-    records = [system.record() for system in systems]
-    show(records, lambda _: score_lines(systems), as_json=as_json)
+    records = [dump_record(system) for system in systems]
+    show(records, lambda _: score_lines(systems), as_json=json)
 
 
 def _estimate(

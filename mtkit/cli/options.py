@@ -251,6 +251,9 @@ Engine = Annotated[
     Option(help="Decoding engine (default: auto, CTranslate2 for what it supports, else PyTorch)."),
 ]
 ComputeType = Literal["auto", "int8", "int8_float32", "int16", "float16", "bfloat16", "float32"]
+ComputeOption = Annotated[
+    ComputeType, Option(help="Data type of the computation (default: auto, float32).")
+]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of a table.")]
 
 

@@ -180,24 +180,14 @@ def init(
     from mtkit.init.init import init as init_corpus
     from mtkit.init.proposal import InitOptions
 
-    existing: dict[str, TextCorpus] = {}
-    for part, files in (("valid", valid), ("test", test)):
+    if len(corpora) > 1:
+        refuse("is for one language; for several, write data.keep with tags", keep=keep)
+    named: dict[str, TextCorpus] = {}
+    for part, files in (("valid", valid), ("test", test), ("keep", keep)):
         if files is not None:
-            source_file, target_file = files
-            existing[part] = TextCorpus(source=str(source_file), target=str(target_file))
-    kept = None
-    if keep is not None:
-        source_file, target_file = keep
-        if len(corpora) > 1:
-            refuse(
-                "is for one language; for several, write data.keep in the config, with tags",
-                keep=keep,
-            )
-        kept = TextCorpus(
-            source=str(source_file),
-            target=str(target_file),
-            target_tag=corpora[0].target_tag,
-        )
+            source_file, target_file = map(str, files)
+            tag = corpora[0].target_tag if part == "keep" else None
+            named[part] = TextCorpus(source=source_file, target=target_file, target_tag=tag)
     options = InitOptions(
         corpora=corpora,
         minutes=minutes,
@@ -205,9 +195,9 @@ def init(
         languages=languages or declared_languages(corpora[0]),
         command=shlex.join(["mtkit", *sys.argv[1:]]),
         run=run,
-        existing=existing,
+        keep=named.pop("keep", None),
+        existing=named,
         given=given,
-        keep=kept,
         new_vocabulary=new_vocabulary,
         force=force,
     )

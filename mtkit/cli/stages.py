@@ -18,7 +18,7 @@ from typer import Argument, Option
 from mtkit import plugins, report
 from mtkit.cli.options import (
     DEFAULT_RUN,
-    ComputeType,
+    ComputeOption,
     Device,
     Engine,
     Glossary,
@@ -282,9 +282,7 @@ def translate(
     ] = None,
     device: Device = "auto",
     engine: Engine = "auto",
-    compute_type: Annotated[
-        ComputeType, Option(help="Data type of the computation (default: auto, float32).")
-    ] = "auto",
+    compute_type: ComputeOption = "auto",
     workers: Annotated[
         int | None, Option(help="Batches translated in parallel (default: one per core).")
     ] = None,

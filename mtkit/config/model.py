@@ -19,7 +19,9 @@ Width = Annotated[PositiveInt, Field(le=32_768)]
 Vocabulary = Annotated[PositiveInt, Field(le=1_000_000)]
 Length = Annotated[PositiveInt, Field(le=1_000_000)]
 DropoutRate = Annotated[Probability, Scope.TRAINING]
-EmbeddingDropout = Annotated[Probability | None, Scope.TRAINING]
+EmbeddingDropout = Annotated[
+    Probability | None, Scope.TRAINING, Field(description="default: `dropout`")
+]
 Tie = Literal["none", "target", "all"]
 PositionKind = Literal["sinusoidal", "none"]
 Bidirectional = Annotated[bool, Field(description="read the source in both directions")]
@@ -50,9 +52,7 @@ class TransformerLayers(Settings):
     dropout: DropoutRate = Field(0.1, description="dropout on the output of each sublayer")
     attention_dropout: DropoutRate = Field(0.0, description="dropout on attention weights")
     activation_dropout: DropoutRate = Field(0.0, description="inside the feed-forward sublayers")
-    embedding_dropout: Annotated[Probability | None, Scope.TRAINING] = Field(
-        None, description="default: `dropout`"
-    )
+    embedding_dropout: EmbeddingDropout = None
 
 
 class TransformerEncoderSettings(TransformerLayers):
@@ -74,9 +74,7 @@ class LstmLayers(Settings):
     layers: Depth = Field(2, description="number of layers on each side")
     residual: bool = Field(False, description="add the input of each layer to its output")
     dropout: DropoutRate = Field(0.2, description="between layers, and on the attentional vector")
-    embedding_dropout: Annotated[Probability | None, Scope.TRAINING] = Field(
-        None, description="default: `dropout`"
-    )
+    embedding_dropout: EmbeddingDropout = None
 
 
 class LstmEncoderSettings(LstmLayers):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mtkit.corpus.files import open_input, split_lines, text_blocks
 from mtkit.errors import UserError
 from mtkit.report import plural, printable
-from mtkit.scoring.metrics import Score, resampling_obstacle
+from mtkit.scoring.metrics import Score, check_test, resampling_obstacle
 
 SAMPLES = 1_000
 """Number of bootstrap samples, as for BLEU (Koehn 2004)."""
@@ -82,13 +82,11 @@ def score_by_lines(systems: Sequence[Sequence[float]], *, test: bool = False) ->
     if not systems:
         return []
     scores = np.array(systems, np.float64)  # (systems, lines)
-    if test and len(systems) < 2:
-        raise UserError("--paired: give at least two systems to compare, the baseline first")
-    obstacle = resampling_obstacle(scores.shape[1])
-    if test and obstacle:
-        raise UserError(f"--paired: {obstacle}")
+    lines = scores.shape[1]
+    if test:
+        check_test(len(systems), lines)
     means = scores.mean(axis=1)
-    intervals = [None] * len(scores) if obstacle else _intervals(scores)
+    intervals = [None] * len(scores) if resampling_obstacle(lines) else _intervals(scores)
     digits = 2 if np.ptp(scores) > WIDE_RANGE else 4
     found: list[Score] = []
     for row, (mean, interval) in enumerate(zip(means.tolist(), intervals, strict=True)):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, model_serializer
+from pydantic import Field, model_serializer, model_validator
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -77,6 +77,23 @@ class Score:
     @model_serializer(mode="wrap")
     def _leave_out_unset(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         return {key: value for key, value in dump(self).items() if value is not None}
+
+
+class ScoresByMetric:
+    """Stores `scores` without a level of its own: {"lines": 40, "bleu": ..., "chrf": ...}."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect(cls, record: Any) -> Any:
+        if not isinstance(record, Mapping):
+            return record
+        return {**record, "scores": {key: record[key] for key in METRICS if key in record}}
+
+    @model_serializer(mode="wrap")
+    def _spread(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        record = dump(self)
+        scores = record.pop("scores")
+        return {**record, **scores}
 
 
 class MetricScores(dict[str, Score]):
@@ -298,11 +315,8 @@ def compute_scores(
     Raises:
         UserError: a test needs a second system, or another number of lines.
     """
-    if test and len(systems) < 2:
-        raise UserError("--paired: give at least two systems to compare, the baseline first")
-    obstacle = resampling_obstacle(len(references[0]))
-    if test and obstacle:
-        raise UserError(f"--paired: {obstacle}")
+    if test:
+        check_test(len(systems), len(references[0]))
     systems = {name: _normalise_all(lines) for name, lines in systems.items()}
     references = [_normalise_all(lines) for lines in references]
     counted = without_blanks(references)
@@ -360,6 +374,15 @@ def score_rows(
 def _compare(score: Score, first: Score | None) -> Score:
     """Return the score with its difference from the first system's score."""
     return score if first is None else replace(score, difference=score.value - first.value)
+
+
+def check_test(systems: int, lines: int) -> None:
+    """Raise UserError if so many systems of so many lines cannot be tested against the first."""
+    if systems < 2:
+        raise UserError("--paired: give at least two systems to compare, the baseline first")
+    obstacle = resampling_obstacle(lines)
+    if obstacle:
+        raise UserError(f"--paired: {obstacle}")
 
 
 def resampling_obstacle(lines: int) -> str | None:

@@ -5,11 +5,11 @@ The report is in the manifest of RUN/test. `verdict` says in words what it means
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, Field, NonNegativeInt, model_serializer, model_validator
+from pydantic import AliasChoices, Field, NonNegativeInt
 
 from mtkit.artifacts.records import OMITTED_IF_EMPTY
 from mtkit.config.language_codes import find_language
@@ -19,35 +19,17 @@ from mtkit.errors import UserError
 from mtkit.report import warn
 from mtkit.scoring.comparison import BeforeAndAfter
 from mtkit.scoring.memory import SpreadSample, group_by_tag, translate_each_by_memory
-from mtkit.scoring.metrics import METRICS, MIN_RESAMPLED, Score, score_rows
+from mtkit.scoring.metrics import MIN_RESAMPLED, Score, ScoresByMetric, score_rows
 from mtkit.scoring.overlap import Overlap, find_overlap
 from mtkit.scoring.score import score_systems
 from mtkit.scoring.writing import Writing
-
-
-class _ScoresByMetric:
-    """Stores `scores` without a level of its own: {"lines": 40, "bleu": ..., "chrf": ...}."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _collect(cls, record: Any) -> Any:
-        if not isinstance(record, Mapping):
-            return record
-        return {**record, "scores": {key: record[key] for key in METRICS if key in record}}
-
-    @model_serializer(mode="wrap")
-    def _spread(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        record = dump(self)
-        scores = record.pop("scores")
-        return {**record, **scores}
-
 
 OVERLAP: Any = Field(validation_alias=AliasChoices("overlap", "exposure"))
 """Both names of the field in JSON; 0.1.0 wrote the second."""
 
 
 @dataclass(frozen=True)
-class PartScores(_ScoresByMetric):
+class PartScores(ScoresByMetric):
     """The scores of a part of the test set, by metric."""
 
     lines: NonNegativeInt
@@ -55,7 +37,7 @@ class PartScores(_ScoresByMetric):
 
 
 @dataclass(frozen=True)
-class QualityReport(_ScoresByMetric):
+class QualityReport(ScoresByMetric):
     """The scores of a test set, by metric, and what they rest on."""
 
     scores: Mapping[str, Score]

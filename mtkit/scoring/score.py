@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, cast
 
+from pydantic import Field
 from sacrebleu.metrics.bleu import BLEU
 
 from mtkit.artifacts.manifest import kind_at
-from mtkit.artifacts.records import dump_record
+from mtkit.artifacts.records import OMITTED_IF_EMPTY
 from mtkit.artifacts.runs import config_of
 from mtkit.errors import UserError
 from mtkit.report import header, plural, printable, say, table, warn, wrap
@@ -22,6 +23,7 @@ from mtkit.scoring.metrics import (
     MAIN_METRICS,
     ReferenceTexts,
     Score,
+    ScoresByMetric,
     score_rows,
     sentence_chrf,
     without_blanks,
@@ -68,33 +70,17 @@ def worst_sentences(
 
 
 @dataclass(frozen=True)
-class SystemScores:
+class SystemScores(ScoresByMetric):
     """The scores of one system."""
 
-    name: str
+    name: Annotated[str, Field(alias="hypotheses")]
     lines: int
     scores: Mapping[str, Score]
-    length_ratio: float | None = None
+    length_ratio: Annotated[float | None, OMITTED_IF_EMPTY] = None
     """Number of tokens of the hypotheses divided by that of the references; None without texts."""
-    worst: Sequence[ScoredSentence] = ()
-    copied_source: Mapping[str, Score] = field(default_factory=dict)
+    worst: Annotated[Sequence[ScoredSentence], OMITTED_IF_EMPTY] = ()
+    copied_source: Annotated[Mapping[str, Score], OMITTED_IF_EMPTY] = field(default_factory=dict)
     """MAIN_METRICS of the untranslated source, by metric; empty if the source is unknown."""
-
-    def record(self) -> dict[str, Any]:
-        """Return the scores as JSON."""
-        record: dict[str, Any] = {
-            "hypotheses": self.name,
-            "lines": self.lines,
-        }
-        if self.length_ratio is not None:
-            record["length_ratio"] = round(self.length_ratio, 4)
-        record |= {key: dump_record(score) for key, score in self.scores.items()}
-        if self.worst:
-            record["worst"] = [asdict(sentence) for sentence in self.worst]
-        if self.copied_source:
-            copied = {key: dump_record(score) for key, score in self.copied_source.items()}
-            record["copied_source"] = copied
-        return record
 
 
 def score_files(
@@ -178,7 +164,7 @@ def score_systems(
         SystemScores(
             name=name,
             lines=len(hypotheses),
-            length_ratio=float(bleu.corpus_score(hypotheses, counted).ratio),
+            length_ratio=round(float(bleu.corpus_score(hypotheses, counted).ratio), 4),
             scores=scores[name],
         )
         for name, hypotheses in systems.items()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from texts import HYPOTHESES, OTHERS, REFERENCES, write
 
 from commands import call
+from mtkit.artifacts.records import dump_record
 from mtkit.errors import UserError
 from mtkit.scoring.line_scores import LINE_SCORES, read_line_scores, score_by_lines
 from mtkit.scoring.score import score_files, score_line_files, score_lines
@@ -95,7 +96,7 @@ def test_scores_stand_below_the_metrics(tmp_path: Path) -> None:
     for system, without, lines in zip(scored, plain, numbers, strict=True):
         assert [*system.scores] == [*without.scores, LINE_SCORES]
         assert system.scores[LINE_SCORES].value == pytest.approx(np.mean([*map(float, lines)]))
-        assert system.record()[LINE_SCORES]["score"] == system.scores[LINE_SCORES].value
+        assert dump_record(system)[LINE_SCORES]["score"] == system.scores[LINE_SCORES].value
     assert any("mean of --scores" in line for line in score_lines(scored))
     with pytest.raises(UserError, match="1 file for 2 systems"):
         score_files([reference], systems, line_scores=files[:1])

@@ -15,6 +15,7 @@ from sacrebleu.metrics.chrf import CHRF
 from texts import HYPOTHESES, OTHERS, REFERENCES, corpus_bleu, write
 
 from commands import Stdin, call
+from mtkit.artifacts.records import dump_record
 from mtkit.artifacts.replacement import create
 from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
@@ -33,7 +34,9 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def only_record(*arguments: Any, **options: Any) -> dict[str, Any]:
     (system,) = score_files(*arguments, **options)
-    return system.record()
+    record = dump_record(system)
+    assert isinstance(record, dict)
+    return record
 
 
 def test_systems_stand_side_by_side(files: tuple[Path, Path], stdin: Stdin) -> None:
@@ -67,7 +70,7 @@ def test_p_values_are_of_the_first_system(tmp_path: Path, capsys: Capture) -> No
     reference = write(tmp_path / "ref", REFERENCES * 5)
     systems = [write(tmp_path / "base", HYPOTHESES * 5), reference]
     scored = score_files([reference], systems, paired=True)
-    base, other = (system.record()["bleu"] for system in scored)
+    base, other = (dump_record(system)["bleu"] for system in scored)
     assert "p" not in base
     assert other["p"] < 0.05
     assert any(line.split()[:1] == ["p-value"] for line in score_lines(scored))
@@ -187,7 +190,7 @@ def test_below_a_score_stands_its_difference_from_the_first_system(
     reference = write(tmp_path / "ref", REFERENCES * 5)
     worse = write(tmp_path / "worse", HYPOTHESES * 5)
     other = write(tmp_path / "other", OTHERS * 5)
-    first, second = (it.record() for it in score_files([reference], [worse, other]))
+    first, second = (dump_record(it) for it in score_files([reference], [worse, other]))
     for key in ("bleu", "chrf"):
         difference = second[key]["score"] - first[key]["score"]
         assert second[key]["difference"] == pytest.approx(difference)

@@ -82,7 +82,7 @@ def test_truncate_of_a_new_run_writes_nothing(tmp_path: Path) -> None:
 
 def test_points_are_the_finite_numbers_of_a_log(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path)
-    for loss in (1.5, math.nan, "high", None, True, math.inf):
+    for loss in (1.5, math.nan, "high", None, True, math.inf, 10**400):
         log.write({"kind": "train", "step": 1, "loss": loss})
     log.write({"kind": "train", "step": "two", "loss": 2.0})
     assert points_of(log.read(), "train", "loss") == [(1, 1.5)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from contextlib import suppress
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -21,10 +20,10 @@ import safetensors.numpy
 from torch import Tensor
 
 from mtkit.artifacts.output import check_output, open_output
-from mtkit.artifacts.runs import config_of
 from mtkit.config.language_codes import is_language_code, language_name
 from mtkit.corpus.characters import assigned_characters, is_letter, title_case
 from mtkit.decoding.estimation.estimator import load_estimator
+from mtkit.decoding.model_languages import find_model_languages
 from mtkit.decoding.text.glossary import GLOSSARY
 from mtkit.decoding.text.sentences import split_sentences
 from mtkit.decoding.text.untranslatable import PATTERNS_BY_NAME
@@ -114,10 +113,10 @@ def _describe(opened: OpenedModel) -> dict[str, Any]:
     path = opened.artifact.path.resolve()
     name = path.name if path.name != "model" else path.parent.name
     steps = opened.artifact.report.get("steps")
-    target = None
-    with suppress(UserError):  # the model has left its run
-        target = config_of(opened.run).data.target_language
-    languages = [opened.config.decoding.sentences, target]
+    known = find_model_languages(opened)
+    # A page for several languages offers their tags.
+    target = None if opened.tokenizer.tags else next(iter(known.targets), None)
+    languages = [known.source, target]
     return {
         "name": f"{name}, {steps:,} steps" if isinstance(steps, int) else name,
         "languages": [language and language_name(language) for language in languages],

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-from mtkit.cli.options import DEFAULT_MODEL, ComputeType, Device, Engine
+from mtkit.cli.options import DEFAULT_MODEL, ComputeOption, Device, Engine
 from mtkit.errors import UserError
 
 
@@ -51,9 +51,7 @@ def serve(
     ] = 60.0,
     device: Device = "auto",
     engine: Engine = "auto",
-    compute_type: Annotated[
-        ComputeType, Option(help="Data type of the computation (default: auto, float32).")
-    ] = "auto",
+    compute_type: ComputeOption = "auto",
 ) -> None:
     """Serve models over HTTP, to people and to programs.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mtkit.artifacts.records import dump_record
 from mtkit.artifacts.replacement import create
 from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
@@ -109,7 +110,7 @@ def test_scores_and_significance_are_those_of_score(capsys: Capture) -> None:
     out, err = capsys.readouterr()
     files = [run / "test/hypotheses.txt" for run in runs]
     systems = score_files([runs[0] / "test/reference.txt"], files, paired=True)
-    worse, right = (system.record() for system in systems)
+    worse, right = (dump_record(system) for system in systems)
     table = {re.split(" {2,}", line.strip())[0]: line for line in reversed(out.splitlines())}
     for key, name in (("bleu", "BLEU"), ("chrf", "chrF2")):
         assert f"{worse[key]['score']:.2f} [" in table[name]
