@@ -192,21 +192,20 @@ def _fence(language: str, text: str) -> str:
 
 def _write_metadata(library: str, languages: list[str | None], rows: list[_Row]) -> Iterator[str]:
     """Yield the lines of the metadata; what is unknown is a comment, or left out."""
+    from huggingface_hub import ModelCardData
+
     yield "---"
     yield LICENCE_GAP
-    known = list(dict.fromkeys(language for language in languages if language is not None))
     if None in languages:
         yield LANGUAGE_GAP
-    metrics = list(dict.fromkeys(row.metric for row in rows))
-    metadata: dict[str, Any] = {
-        "language": known,
-        "library_name": library,
-        "pipeline_tag": "translation",
-        "tags": ["translation", "mtkit"],
-        "metrics": metrics,
-    }
-    filled = {name: value for name, value in metadata.items() if value}
-    yield write_yaml(filled).rstrip("\n")
+    metadata = ModelCardData(
+        language=list(dict.fromkeys(filter(None, languages))) or None,
+        library_name=library,
+        pipeline_tag="translation",
+        tags=["translation", "mtkit"],
+        metrics=list(dict.fromkeys(row.metric for row in rows)) or None,
+    )
+    yield metadata.to_yaml()
     yield "---"
 
 
