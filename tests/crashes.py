@@ -35,7 +35,7 @@ STAGES = (
     "mtkit.training.train",
     "mtkit.decoding.translate",
 )
-SERVER.set_forkserver_preload(["mtkit.cli.main", *STAGES, "torch._dynamo"])
+SERVER.set_forkserver_preload(["mtkit.cli.main", *STAGES])
 OPERATIONS = frozenset(
     {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.symlink", "shutil.rmtree"}
 )

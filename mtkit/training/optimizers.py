@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from inspect import unwrap
 from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor, nn, optim
 
 from mtkit.config.settings import Adam, Muon, Optimizer, Sgd
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -27,7 +28,38 @@ UPDATE_SCALE = 0.2
 """Root mean square of the updates of Adam, which those of Muon get, too (Liu et al. 2025)."""
 
 
-def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
+class PlainOptimizer(optim.Optimizer):
+    """A base of torch's optimizers without wrappers that import torch's compiler.
+
+    The wrappers hide these methods from the compiler, and import all of it for that, which takes
+    as long as everything else that a training process imports. mtkit does not compile models.
+    """
+
+    add_param_group = unwrap(optim.Optimizer.add_param_group)
+    zero_grad = unwrap(optim.Optimizer.zero_grad)
+    state_dict = unwrap(optim.Optimizer.state_dict)
+    load_state_dict = unwrap(optim.Optimizer.load_state_dict)
+
+
+class PlainSgd(PlainOptimizer, optim.SGD):
+    """torch's SGD without a wrapper that imports its compiler."""
+
+    step = torch.no_grad()(unwrap(optim.SGD.step))
+
+
+class PlainAdam(PlainOptimizer, optim.Adam):
+    """torch's Adam without a wrapper that imports its compiler."""
+
+    step = torch.no_grad()(unwrap(optim.Adam.step))
+
+
+class PlainAdamW(PlainOptimizer, optim.AdamW):
+    """torch's AdamW without a wrapper that imports its compiler."""
+
+    step = torch.no_grad()(unwrap(optim.AdamW.step))
+
+
+def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> optim.Optimizer:
     """Return the optimizer of a model; the schedule sets its learning rate before every step.
 
     The rate is a tensor on the model's device. Muon is only for the matrices of layers, not for
@@ -41,7 +73,7 @@ def build_optimizer(model: EncoderDecoder, settings: Optimizer) -> torch.optim.O
     return optimizer
 
 
-def _build_with_rate_0(model: EncoderDecoder, settings: Optimizer) -> torch.optim.Optimizer:
+def _build_with_rate_0(model: EncoderDecoder, settings: Optimizer) -> optim.Optimizer:
     """Return the optimizer with the learning rate 0, in torch's default type."""
     match settings:
         case Muon():
@@ -50,17 +82,17 @@ def _build_with_rate_0(model: EncoderDecoder, settings: Optimizer) -> torch.opti
             others = [p for p in model.parameters() if id(p) not in matrix_ids]
             return MuonAndAdam(matrices, others, settings, _adam_arguments(settings, model.device))
         case Sgd(momentum=momentum, weight_decay=decay):
-            sgd = torch.optim.SGD(model.parameters(), 0.0, momentum, weight_decay=decay, fused=True)
+            sgd = PlainSgd(model.parameters(), 0.0, momentum, weight_decay=decay, fused=True)
             if momentum:  # a skipped first step would leave the buffers undefined
                 for parameter in model.parameters():
                     sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
             return sgd
         case Adam(kind="adam"):
             arguments = _adam_arguments(settings, model.device)
-            return torch.optim.Adam(model.parameters(), **arguments)
+            return PlainAdam(model.parameters(), **arguments)
         case Adam():
             arguments = _adam_arguments(settings, model.device)
-            return torch.optim.AdamW(model.parameters(), **arguments)
+            return PlainAdamW(model.parameters(), **arguments)
 
 
 def _layer_matrices(model: EncoderDecoder) -> list[nn.Parameter]:
@@ -87,7 +119,7 @@ def _adam_arguments(settings: Adam | Muon, device: torch.device) -> dict[str, An
     }
 
 
-def step_where(is_healthy: Bool[Tensor, ""], optimizer: torch.optim.Optimizer) -> None:
+def step_where(is_healthy: Bool[Tensor, ""], optimizer: optim.Optimizer) -> None:
     """Make a step if `is_healthy`, a value on the device, is true; else change nothing."""
     if isinstance(optimizer, MuonAndAdam):
         optimizer.is_healthy = is_healthy
@@ -98,7 +130,7 @@ def step_where(is_healthy: Bool[Tensor, ""], optimizer: torch.optim.Optimizer) -
     optimizer.step()
 
 
-class MuonAndAdam(torch.optim.Optimizer):
+class MuonAndAdam(PlainOptimizer):
     """Muon for `matrices`, AdamW for `others`, with one state for both."""
 
     is_healthy: Bool[Tensor, ""]
@@ -111,7 +143,7 @@ class MuonAndAdam(torch.optim.Optimizer):
         settings: Muon,
         adam: Mapping[str, Any],
     ) -> None:
-        self._adam = torch.optim.AdamW(others, **adam)
+        self._adam = PlainAdamW(others, **adam)
         muon_group = {
             "params": matrices,
             "lr": 0.0,

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -266,6 +267,16 @@ def test_a_learning_rate_in_a_tensor_gives_the_same_bits_as_a_float(kind: str) -
         step_where(torch.tensor(True), optimizer)
         theirs.step()
     assert all(map(torch.equal, model.parameters(), copies))
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw", "muon", "sgd"])
+def test_a_run_and_its_resumption_do_not_import_the_compiler_of_torch(
+    kind: str, fresh: Fresh, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)  # importing it is an error
+    config = fresh("transformer", training={"optimizer": {"kind": kind}})
+    train_until(config, 2)
+    train(config)
 
 
 @both
