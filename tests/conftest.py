@@ -19,7 +19,6 @@ os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
 
 import hypothesis
 import pytest
-from jaxtyping import install_import_hook
 
 import signatures
 
@@ -27,7 +26,7 @@ if not Path("/dev/nvidiactl").exists():  # on a machine without a GPU, Triton in
     os.environ.setdefault("TRITON_INTERPRET", "1")
 with suppress(ImportError):  # Triton compiles its functions, which no check can wrap
     import mtkit.extras.gpu.triton_kernels  # noqa: F401
-install_import_hook("mtkit", "signatures.checked")
+signatures.install_checks()
 
 # A process started with & ignores Ctrl-C, one started by nohup ignores SIGHUP, and child processes
 # inherit this: the tests interrupt theirs.

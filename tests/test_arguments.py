@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import pytest
 
 import mtkit
+import signatures
 from architectures import transformer
 from folders import SENTENCES, as_if_trained, train, write_model
 from mtkit.decoding.api import Translator
@@ -49,7 +49,7 @@ def translator(model: Path) -> Translator:
 @pytest.fixture(autouse=True)
 def without_checks_of_tests() -> None:
     """Let arguments of wrong types reach mtkit, which runs without beartype elsewhere."""
-    jaxtyping.config.update("jaxtyping_disable", True)
+    signatures.stop_checks()
 
 
 @pytest.mark.parametrize("call", BY_LINES)
