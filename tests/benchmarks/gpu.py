@@ -46,12 +46,15 @@ from processes import mtkit
 from random_runs import SIZES, SMALL, write_run
 from safetensors.torch import load_file
 
+from mtkit.batching.build import build_batches
+from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.extras.study.bench import results, sample
 from mtkit.machine import peak_bytes
-from mtkit.report import data_lines, table
+from mtkit.report import data_lines, silently, table
+from mtkit.tokenizer.train_spm import train_tokenizer
 
 HERE = Path(__file__).parent
 NEVER = 10**9
@@ -128,8 +131,7 @@ class Bench:
                 settings = [*settings, f"data.{part}.{side}={self.corpus / f'{file}.{end}'}"]
         recipe = HERE.parents[1] / "configs/multi30k-en-de.yaml"
         options = ["-c", str(recipe), "--run", str(run), *_overrides(*settings)]
-        for stage in ("train-spm", "batch"):
-            finish(mtkit(stage, *options))
+        _write_batches(load_config(recipe, [*settings, f"run={run}"]))
         began = time.perf_counter()
         speed = follow(mtkit("train", *options), run, NEVER)
         seconds = time.perf_counter() - began
@@ -186,8 +188,7 @@ class Bench:
         config = folder / "mtkit.yaml"
         if not config.exists():
             write_run(folder, SMALL if self.is_small else SIZES[name])
-            for stage in ("train-spm", "batch"):
-                finish(mtkit(stage, "-c", str(config)))
+            _write_batches(load_config(config))
         return config
 
 
@@ -234,6 +235,13 @@ def main() -> None:
             print("  ".join(filter(None, rows[name].cells(name))), flush=True)
     data_lines(["", *_report(rows)])
     sys.exit(any(row.is_failed for row in rows.values()))
+
+
+def _write_batches(config: Config) -> None:
+    """Write tokenizer and batches of a run; here, because neither needs the GPU."""
+    with silently():
+        train_tokenizer(config)
+        build_batches(config)
 
 
 def _measure(name: str, bench: Bench) -> Row:

@@ -16,6 +16,7 @@ import safetensors.torch
 import torch
 from pytest import MonkeyPatch
 
+from commands import call
 from crashes import Loss, output_of, run_processes
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.artifacts.runs import OWNER
@@ -26,7 +27,7 @@ from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.checkpoints import recorded_processes
 from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.train import train
-from tasks import tiny_config, write_reversal_task
+from tasks import Capture, tiny_config, write_reversal_task
 
 pytestmark = pytest.mark.slow
 TORCHRUN = ["-m", "torch.distributed.run", "-m"]
@@ -86,6 +87,13 @@ def finish(*arguments: str, **environment: str) -> tuple[int, list[str]]:
     with start(*arguments, **environment) as process:
         lines, _ = process.communicate()
     return process.returncode, lines.splitlines()
+
+
+def run_here(capfd: Capture, *arguments: str) -> tuple[int, list[str]]:
+    """Exit code and lines of `mtkit ARGUMENTS`, called in this process."""
+    code = call(*arguments)
+    said = capfd.readouterr()
+    return code, [*said.out.splitlines(), *said.err.splitlines()]
 
 
 def identity(name: str) -> str:
@@ -151,7 +159,7 @@ def strike(*arguments: str, step: int, victims: str, number: int) -> tuple[int, 
 
 
 def test_a_run_with_killed_and_stopped_processes_equals_an_uninterrupted_one(
-    folder: Path, two: Config
+    folder: Path, two: Config, capfd: Capture
 ) -> None:
     prepared(folder, "struck", ranks=2)
     command = ["-m", "mtkit", "train", "-c", "struck.yaml"]
@@ -170,30 +178,34 @@ def test_a_run_with_killed_and_stopped_processes_equals_an_uninterrupted_one(
         assert all(line.startswith(OF_MTKIT) for line in lines), lines
         if (owner := Path("struck") / OWNER).exists():  # of those that had no time to clear it away
             assert " ".join(command[2:]) in owner.read_text()
-    code, lines = finish("-m", "mtkit", "finish", "struck")
+    code, lines = run_here(capfd, "finish", "struck")
     assert (code, identity("struck") == identity("two")) == (0, False), lines
-    code, lines = finish(*command)
+    code, lines = run_here(capfd, *command[2:])
     assert (code, identity("struck")) == (0, identity("two")), lines
 
 
-def test_an_error_of_processes_is_one_line(folder: Path) -> None:
+def test_an_error_of_processes_is_one_line(folder: Path, capfd: Capture) -> None:
     prepared(folder, "wrong")
-    command = ["-m", "mtkit", "train", "-q", "-c", "wrong.yaml", "--set", "training.ranks=2"]
+    command = ["train", "-q", "-c", "wrong.yaml", "--set", "training.ranks=2"]
     small = 10_000  # bytes, of a file
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (small, small))
 
     full = subprocess.run(
-        [sys.executable, "-B", *command], preexec_fn=limit, capture_output=True, text=True
+        [sys.executable, "-B", "-m", "mtkit", *command],
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
     )
     assert (full.returncode, full.stderr.count("\n")) == (1, 1), full.stderr
     assert "File too large" in full.stderr
     train(prepared(folder, "wrong", steps=1, ranks=1))
-    code, lines = finish(*command, "--set", "training.clip_norm=2")
+    capfd.readouterr()
+    code, lines = run_here(capfd, *command, "--set", "training.clip_norm=2")
     assert (code, len(lines)) == (2, 1), lines
     assert "saved with other settings (training.clip_norm was 1.0, now 2.0)" in lines[0]
-    _, lines = finish(*command, "--set", "training.clip_norm=2", "--debug")
+    _, lines = run_here(capfd, *command, "--set", "training.clip_norm=2", "--debug")
     assert any("in load_last" in line for line in lines), lines
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from commands import call
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.yaml import dump_config
 from mtkit.decoding.api import load
+from mtkit.extras.study.bench import translation_speed
 from mtkit.extras.study.bench.layer_speed import (
     LAYER_TYPES,
     SEQUENCE_LENGTHS,
@@ -212,8 +214,12 @@ def test_training_is_measured_on_the_batches_of_a_run(
 
 @pytest.mark.slow
 def test_translation_is_reported_for_a_beam_and_greedily(
-    drawn: Path, tmp_path: Path, capsys: Capture
+    drawn: Path, tmp_path: Path, capsys: Capture, monkeypatch: MonkeyPatch
 ) -> None:
+    def run_here(cache: Path | None, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
+    monkeypatch.setattr(translation_speed, "_run_in_process", run_here)
     (tmp_path / "text").write_text("w9 w17\nw5\n\n", encoding="utf-8")
     options = ["-m", str(drawn), "--input", str(tmp_path / "text"), "--device", "cpu", "--quiet"]
     options += ["--engine", "torch", "--beam", "2", "--seconds", "0.1", "--json"]
