@@ -21,13 +21,25 @@ from mtkit.config.yaml import dump_config
 from steps import train_until
 from tasks import tiny_config, write_reversal_task
 
-LEARN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "transformer": (
-        {"d_model": 64, "heads": 4, "ffn": 128, "dropout": 0.0},
-        {"steps": 800, "warmup": 100, "schedule": {"kind": "cosine", "peak": 4e-3}},
-    ),
-    "seq2seq": ({"d_model": 64, "dropout": 0.1}, {"steps": 250, "warmup": 40}),
+LEARN: dict[str, dict[str, dict[str, Any]]] = {
+    "transformer": {
+        "batching": {"max_tokens": 384},
+        "model": {"d_model": 64, "heads": 4, "ffn": 128, "dropout": 0.0},
+        "training": {
+            "steps": 600,
+            "warmup": 40,
+            "optimizer": {"kind": "muon"},
+            "schedule": {"kind": "cosine", "peak": 0.01},
+        },
+    },
+    "seq2seq": {
+        "batching": {"max_tokens": 512},
+        "model": {"d_model": 64, "dropout": 0.0},
+        "training": {"steps": 200, "warmup": 20, "schedule": {"kind": "cosine", "peak": 0.01}},
+    },
 }
+"""Settings with which a model learns in seconds."""
+OFTEN = {"label_smoothing": 0.0, "validate_every": 200, "save_every": 200}
 
 
 @pytest.mark.slow
@@ -37,11 +49,9 @@ def test_each_architecture_learns_to_reverse_sentences(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_reversal_task(tmp_path, train=4000, held_out=200)
-    model, training = LEARN[kind]
-    often = {"label_smoothing": 0.0, "validate_every": 200, "save_every": 200}
-    config = tiny_config(
-        tmp_path, kind, batching={"max_tokens": 1024}, model=model, training=training | often
-    )
+    sections = LEARN[kind]
+    training = sections["training"] | OFTEN
+    config = tiny_config(tmp_path, kind, **sections | {"training": training})
     assert mtkit.run(config)["bleu"].value > 95
 
 

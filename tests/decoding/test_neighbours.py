@@ -46,12 +46,21 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "no glossary": {"glossary": {}},
 }
 ENGINES = ["auto", "torch"]
+HINTS = ["without hints", "with hints"]
+CASES = [
+    pytest.param(hints, engine, settings, id=f"{hints}, {engine}, {name}")
+    for number, (name, settings) in enumerate(REQUESTS.items())
+    for hints, engine in zip(HINTS, (ENGINES[number % 2], ENGINES[1 - number % 2]), strict=True)
+]
+"""All pairs of a model and an engine, of a model and a request, and of an engine and a request."""
+
+pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["without hints", "with hints"])
+@pytest.fixture(scope="module", params=HINTS)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     options: dict[str, Any] = {"normalization_rule_name": "identity"}
-    if request.param:
+    if request.param == "with hints":
         options |= {"user_defined_symbols": list(HINT_SYMBOLS), "vocab_size": 380}
     tokenizer = train([*SENTENCES, *LINES], **options)
     folder = tmp_path_factory.mktemp("model")
@@ -79,8 +88,7 @@ def many_loops(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unlimited_terms", "many_loops")
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("settings", REQUESTS.values(), ids=REQUESTS)
+@pytest.mark.parametrize(("model", "engine", "settings"), CASES, indirect=["model"])
 def test_each_line_is_translated_as_if_it_were_alone(
     engine: str, settings: dict[str, Any], open_model: Any
 ) -> None:

@@ -691,7 +691,7 @@ def test_two_commands_turn_two_files_into_a_translator(
         write(f"a.{language}", list(islice(read_lines(f"demo:train.{language}"), 400)))
     assert call("init", "a.en", "a.ko", "--minutes", "0.5") == 0
     capsys.readouterr()
-    assert call("run") == 0
+    assert call("run", "--set", "training.steps=20") == 0
     assert "BLEU" in capsys.readouterr().out
     stdin("I read a book.\n")
     assert call("translate", "-m", "runs/mtkit") == 0
