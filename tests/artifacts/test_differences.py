@@ -133,6 +133,7 @@ def follow(command: str) -> None:
             assert program == "mtkit" and call(*arguments) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["anew", "rename", "continue"])
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_each_way_on_that_a_refused_run_names_works(

@@ -30,6 +30,8 @@ GEORGIAN = [
 ]
 """English and Georgian."""
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def corpora(tmp_path: Path) -> list[TextCorpus]:

@@ -307,6 +307,7 @@ translator.close()
 """
 
 
+@pytest.mark.slow
 @each_engine
 def test_a_forked_child_refuses_the_translator_and_exits(engine: str, model: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", FORK, str(model), engine]

@@ -82,6 +82,7 @@ def test_no_text_contains_a_tag(tagged: Tokenizer, text: str) -> None:
         assert not {*ids} & {*tagged.tags.values()}
 
 
+@pytest.mark.slow
 @given(st.lists(texts, max_size=4), st.sampled_from(TAGS))
 @example(["<2yor> A dog runs.", "", "<2hau>"], "hau")
 def test_a_tag_never_appears_in_the_output_and_n_lines_give_n_lines(

@@ -52,6 +52,7 @@ def test_equal_systems_have_p_1_and_clearly_different_ones_almost_0() -> None:
     assert better.p_value is not None and better.p_value < 0.001
 
 
+@pytest.mark.slow
 def test_chance_alone_is_rarely_significant() -> None:
     generator = np.random.default_rng(1)
     p_values = []

@@ -29,6 +29,8 @@ from mtkit.training.train import train
 from steps import train_until
 from tasks import Capture, Fresh
 
+pytestmark = pytest.mark.slow
+
 LINES = ["ant bee", "cat", "dog eel fox"]
 
 
