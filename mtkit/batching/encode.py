@@ -9,9 +9,8 @@ import numpy as np
 
 from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.target_tags import piece_of_tag
-from mtkit.corpus.read import Pair, chunks
+from mtkit.corpus.read import Pair, chunks, hash_of
 from mtkit.corpus.rules import PairFilter
-from mtkit.corpus.statistics import hash_of
 from mtkit.machine import count_cores
 from mtkit.prefetch import prefetch
 from mtkit.tokenizer.codec import Tokenizer

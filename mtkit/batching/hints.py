@@ -19,8 +19,7 @@ from random import Random
 from typing import NamedTuple
 
 from mtkit.batching.word_alignment import PlacedWord, WordAligner, find_words, is_alignable
-from mtkit.corpus.read import Pair
-from mtkit.corpus.statistics import hash_of
+from mtkit.corpus.read import Pair, hash_of
 from mtkit.corpus.text import UNSPACED_LETTER
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.hints import HINT_BEGIN, HINT_END, HINT_MEANS, PLACEHOLDERS

@@ -33,9 +33,9 @@ from mtkit.corpus.findings import (
 from mtkit.corpus.languages import is_supported
 from mtkit.corpus.lost_letters import check_lost_letters
 from mtkit.corpus.misalignment import Passage, find_passages, line_features
-from mtkit.corpus.read import Pair, UnequalSidesError, chunks, name_of, read_pairs
+from mtkit.corpus.read import Pair, UnequalSidesError, chunks, hash_of, name_of, read_pairs
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule, held_out_keys, is_held_out
-from mtkit.corpus.statistics import CorpusStatistics, Languages, hash_of, statistics_by_corpus
+from mtkit.corpus.statistics import CorpusStatistics, Languages, statistics_by_corpus
 from mtkit.errors import UserError
 from mtkit.progress import progress
 

@@ -14,9 +14,9 @@ from mtkit.config.corpora import Corpus, listed
 from mtkit.corpus.check import CorpusReport, NamedCorpora
 from mtkit.corpus.findings import Finding
 from mtkit.corpus.lost_letters import damaged_pairs, has_lost_letters
-from mtkit.corpus.read import Pair, UnequalSidesError, read_pairs
+from mtkit.corpus.read import Pair, UnequalSidesError, hash_of, read_pairs
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule
-from mtkit.corpus.statistics import CorpusStatistics, hash_of
+from mtkit.corpus.statistics import CorpusStatistics
 from mtkit.progress import progress
 
 HEADER = ("file", "row", "reason", "source", "target")

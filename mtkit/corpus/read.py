@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from itertools import count, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from mtkit.artifacts.manifest import hash_file, sha256_of
 from mtkit.config.base import Paths
@@ -72,6 +73,17 @@ class Pair(NamedTuple):
             "source": _part_of(self.source, source_place),
             "target": _part_of(self.target, target_place),
         }
+
+
+def hash_of(pair: Pair) -> int:
+    """Return a 64-bit hash of both texts that is the same in every process."""
+    return hash_texts(pair.source.encode(errors="replace"), pair.target.encode(errors="replace"))
+
+
+def hash_texts(source: bytes, target: bytes) -> int:
+    """Return the 64-bit hash of the UTF-8 of both texts."""
+    # Started with the length of the source, so that equal sides do not give two equal halves.
+    return crc32(source) << 32 | crc32(target, len(source))
 
 
 def _part_of(text: str, place: int) -> str:

@@ -13,14 +13,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Annotated
-from zlib import crc32
 
 from pydantic import AfterValidator, Field
 
 from mtkit.artifacts.records import Name, Names, NotStored
 from mtkit.config.language_codes import LanguageTag
 from mtkit.corpus.languages import UNSPACED_SCRIPTS, count_languages, count_scripts, is_supported
-from mtkit.corpus.read import Pair, chunks
+from mtkit.corpus.read import Pair, chunks, hash_of
 from mtkit.progress import progress
 
 SAMPLE_SIZE = 20_000
@@ -154,14 +153,6 @@ def _statistics_of(sample: list[Pair], languages: Languages) -> CorpusStatistics
         spread=max(MIN_SPREAD, median(deviations) * MAD_TO_DEVIATION),
         sample=tuple(sample),
     )
-
-
-def hash_of(pair: Pair) -> int:
-    """Return a 64-bit hash of both texts that is the same in every process."""
-    source = pair.source.encode(errors="replace")
-    target = pair.target.encode(errors="replace")
-    # Started with the length of the source, so that equal sides do not give two equal halves.
-    return crc32(source) << 32 | crc32(target, len(source))
 
 
 class _Sample:

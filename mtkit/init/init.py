@@ -27,10 +27,10 @@ from mtkit.config.corpora import MAX_WEIGHT, Corpus
 from mtkit.config.language_codes import find_language, language_name
 from mtkit.corpus.check import CorpusReport, check_corpus, check_part
 from mtkit.corpus.findings import Finding
-from mtkit.corpus.read import paths_of, read_pairs
+from mtkit.corpus.read import Pair, hash_of, paths_of, read_pairs
 from mtkit.corpus.readable import check_readable
 from mtkit.corpus.rules import held_out_keys
-from mtkit.corpus.statistics import Languages, hash_of
+from mtkit.corpus.statistics import Languages
 from mtkit.corpus.tag_words import TagWords
 from mtkit.errors import UserError
 from mtkit.init.config_text import Chosen, render

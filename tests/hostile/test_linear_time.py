@@ -43,9 +43,9 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.columns import find_texts, has_header
 from mtkit.corpus.lost_letters import check_lost_letters
 from mtkit.corpus.misalignment import find_passages, line_features
-from mtkit.corpus.read import Pair
+from mtkit.corpus.read import Pair, hash_of
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule, key_of
-from mtkit.corpus.statistics import CorpusStatistics, compute_statistics, hash_of
+from mtkit.corpus.statistics import CorpusStatistics, compute_statistics
 from mtkit.corpus.tag_words import TagWords
 from mtkit.decoding.engines.engine import Hypothesis, Request
 from mtkit.decoding.estimation.bigrams import MIN_BYTES, SeenBigrams
