@@ -7,8 +7,10 @@ that memory stays bounded whatever a file contains, even after decompression.
 from __future__ import annotations
 
 import codecs
+import errno
 import gzip
 import io
+import os
 import re
 import select
 import sys
@@ -111,8 +113,18 @@ def existing_file(path: str) -> Path:
             raise UserError(
                 f"{path} is a pipe or device, which cannot be read again; write it to a file"
             )
-        file.open("rb").close()  # fails if the user may not read it
+        if not os.access(file, os.R_OK):
+            raise UserError(f"{path} cannot be read ({os.strerror(errno.EACCES)})")
         return file
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror})") from error
+
+
+def open_existing(path: str) -> io.BufferedReader:
+    """Open a file; errors are as in `existing_file`."""
+    file = existing_file(path)
+    try:
+        return file.open("rb")
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror})") from error
 
@@ -124,7 +136,7 @@ def read_lines(path: str, rows: slice = ALL_ROWS) -> Generator[str]:
         UserError: the file cannot be opened, has another format, or the gzip data is damaged.
         MtkitError: the file cannot be read to its end.
     """
-    with existing_file(path).open("rb") as file:
+    with open_existing(path) as file:
         yield from text_lines(file, path, rows)
 
 
@@ -180,7 +192,7 @@ def _decode_line(raw: bytes, encoding: str) -> tuple[str, str]:
 
 def is_utf16(path: str) -> bool:
     """Return whether a file begins with the byte order mark of UTF-16."""
-    with existing_file(path).open("rb") as file:
+    with open_existing(path) as file:
         return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -188,7 +200,7 @@ def count_lines(path: str) -> int:
     """Return the number of lines that `read_lines` yields; errors are as in `read_lines`."""
     lines = 0
     last_byte = b"\n"
-    with existing_file(path).open("rb") as file:
+    with open_existing(path) as file:
         for block in text_blocks(file, path):
             lines += block.count(b"\n")
             last_byte = block[-1:]
