@@ -13,9 +13,9 @@ from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.recipe import scores_recipe
 from mtkit.artifacts.records import dump_record, load_record
 from mtkit.artifacts.stage import Draft, Stage
-from mtkit.config.corpora import Corpus
 from mtkit.config.settings import Config
-from mtkit.corpus.read import Pair, hash_corpora, read_pairs
+from mtkit.corpus.read import Pair
+from mtkit.corpus.sets import hash_sets, open_set
 from mtkit.decoding.api import load
 from mtkit.decoding.estimation.flags import UNLIKE
 from mtkit.decoding.limits import limit_lengths, max_test_seconds
@@ -39,19 +39,17 @@ ALL_SOURCES, ALL_REFERENCES = "all.source.txt", "all.reference.txt"
 
 def evaluate(config: Config, model: Artifact) -> Artifact | None:
     """Translate and score the test set, in RUN/test. Without a test set, return None."""
-    corpora = config.data.test
-    if corpora is None:
+    if config.data.test is None:
         return None
-    inputs = {"model": model.identity} | hash_corpora(corpora, "data.test")
+    inputs = {"model": model.identity} | hash_sets(config, "test")
     stage = Stage("test", Path(config.run) / "test", scores_recipe(config), inputs)
-    return stage.ensure(config, lambda draft: _translate_and_score(draft, config, corpora, model))
+    return stage.ensure(config, lambda draft: _translate_and_score(draft, config, model))
 
 
-def _translate_and_score(
-    draft: Draft, config: Config, corpora: Corpus | list[Corpus], model: Artifact
-) -> None:
+def _translate_and_score(draft: Draft, config: Config, model: Artifact) -> None:
     """Fill RUN/test: the lines of the test set, their translations, and the report on them."""
-    pairs = list(read_pairs(corpora))
+    with open_set(config, "test") as test_set:
+        pairs = list(test_set)
     translations = _translate(pairs, config, model)
     scored = [pairs[row] for row in sorted(translations)]
     chosen = [translations[row] for row in sorted(translations)]

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from mtkit import plugins
 from mtkit.artifacts.ancestors import describe_ancestors
-from mtkit.artifacts.manifest import Artifact, Kind, OtherFormatError, kind_at, open_artifact
+from mtkit.artifacts.manifest import MANIFEST, Artifact, OtherFormatError, kind_at, open_artifact
 from mtkit.artifacts.runs import (
     CHECKPOINTS,
+    CORPUS,
     SETTINGS,
+    STAGE_KINDS,
     checkpoint_at,
     checkpoint_steps,
     config_of,
@@ -308,9 +310,9 @@ def open_run_info(path: Path | None, *, verify: bool) -> RunInfo:
 
 
 def _open_parts(run: Path, *, verify: bool) -> dict[str, Artifact]:
-    """Open the artifacts of a run, by kind; verify its checkpoints, too."""
+    """Open the artifacts of a run, by kind; verify its checkpoints and its text, too."""
     parts: dict[str, Artifact] = {}
-    for kind in get_args(Kind):
+    for kind in STAGE_KINDS:
         folder = run / kind
         exists = folder.is_dir() if verify else kind_at(folder) is not None
         if exists:
@@ -321,6 +323,8 @@ def _open_parts(run: Path, *, verify: bool) -> dict[str, Artifact]:
     if verify:
         for step in checkpoint_steps(run / CHECKPOINTS):
             open_artifact(checkpoint_at(run / CHECKPOINTS, step), "checkpoint", verify=True)
+        for manifest in (run / CORPUS).glob(f"*/{MANIFEST}"):
+            open_artifact(manifest.parent, "rows", verify=True)
     return parts
 
 

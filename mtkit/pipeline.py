@@ -13,7 +13,7 @@ from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, config_of, defau
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.config.yaml import as_config
-from mtkit.corpus.readable import check_all_readable
+from mtkit.corpus.sets import import_sets
 from mtkit.corpus.spread import spread
 from mtkit.evaluation import ALL_REFERENCES, ALL_SOURCES, evaluate, name_of_tag_file, open_report
 from mtkit.formats.card import write_card
@@ -82,17 +82,17 @@ def finish_and_print(run: Path | None = None) -> None:
     if not is_in_place:
         config = config.model_copy(update={"run": str(folder)})
     started = _Start.of(config)
-    check_all_readable(config.data, "test")
+    import_sets(config, "test")
     model = finish(config)
     _test_and_print(config, model, started)
 
 
 def _run_stages(config: Config) -> Artifact:
     """Make the tokenizer, the batches and the model; return the model."""
-    check_all_readable(config.data, "train", "valid", "test", "keep")
     check_origin(config)
     find_glossary(config)  # fails if it cannot be read
     find_fine_tuning(config)  # fails if it is not installed
+    import_sets(config, "train", "valid", "test", "keep")
     train_tokenizer(config)
     build_batches(config)
     return train(config)

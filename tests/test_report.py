@@ -259,7 +259,7 @@ def test_a_closed_stderr_changes_neither_data_nor_exit_code(arguments: str, code
 
 WITH_COMMANDS = {
     "to translate: echo 'a' | mtkit translate -m x": "to translate: echo 'a' | {} translate -m x",
-    "rerun `mtkit batch --parts` (or `mtkit batch`)": "rerun `{} batch --parts` (or `{} batch`)",
+    "rerun `mtkit batch --run x` (or `mtkit run`)": "rerun `{} batch --run x` (or `{} run`)",
     "next: mtkit run -c a.yaml": "next: {} run -c a.yaml",
     "all: `mtkit translate -m x && mtkit score a`": "all: `{} translate -m x && {} score a`",
     "mtkit run to resume, or mtkit finish runs/x": "{} run to resume, or {} finish runs/x",

@@ -33,9 +33,8 @@ from mtkit.report import warn
 DRAFT = ".draft"
 """A file in every draft, which shows that mtkit created the folder."""
 TYPICAL_FILES: Mapping[Kind, Sequence[str]] = {
+    "rows": ("places",),
     "tokenizer": ("spm.model", "spm.source.model"),
-    "index": ("facts.json",),
-    "part": ("train.keys",),
     "batches": ("train.lengths",),
     "checkpoint": ("optimizer.safetensors",),
     "model": ("model.safetensors",),

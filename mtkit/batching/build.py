@@ -5,7 +5,7 @@ Training forms the batches, so after a change of `batching.max_tokens` nothing i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,17 @@ from mtkit.artifacts.runs import INIT_FROM
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.counts import Counts
-from mtkit.batching.encode import encode_pairs
-from mtkit.batching.join import join_parts, say_tag_words
-from mtkit.batching.parts import Parts, hash_texts, index_parts, open_parts, remove_parts
+from mtkit.batching.encode import encode_chunk
 from mtkit.batching.plan import Weights
-from mtkit.batching.processes import encode_parts
 from mtkit.batching.store import Store, store_writer
 from mtkit.batching.text_lines import read_written_lines, write_lines
-from mtkit.config.settings import Config
-from mtkit.corpus.read import read_pairs
-from mtkit.corpus.readable import check_all_readable
+from mtkit.batching.train_store import write_train
+from mtkit.config.settings import Config, SetName
+from mtkit.corpus.read import chunks
+from mtkit.corpus.sets import hash_sets, import_sets
+from mtkit.corpus.store import CorpusRows
+from mtkit.corpus.tag_words import TagWords
 from mtkit.errors import UserError, blame_setting
-from mtkit.machine import check_single_process
 from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train_spm import check_hints, check_target_tags
@@ -58,61 +57,25 @@ class Batches:
 def build_batches(config: Config) -> Artifact:
     """Build the artifact `RUN/batches` unless it is up to date, and return it.
 
-    Parts that exist are used, and all others are encoded.
-
     Raises:
         UserError: the tokenizer is missing, a corpus cannot be read, or all its pairs are dropped.
     """
-    stage, tokenizer = _find_inputs(config)
-
-    def fill(draft: Draft) -> None:
-        _fill(draft, index_parts(config, tokenizer, stage.inputs))
-
-    artifact = stage.ensure(config, fill)
-    remove_parts(Path(config.run))
-    return artifact
-
-
-def count_parts(config: Config) -> int:
-    """Return into how many parts the training corpora are divided; make the index of the parts.
-
-    Raises:
-        UserError: the tokenizer is missing, or a corpus cannot be read.
-    """
-    check_single_process()
-    stage, tokenizer = _find_inputs(config)
-    if stage.current() is not None:
-        say("batches: up to date, so no part is needed")
-    stage.explain_rebuild()  # fails if they may not be replaced
-    return len(index_parts(config, tokenizer, stage.inputs))
-
-
-def encode_part(config: Config, number: int) -> Artifact:
-    """Encode a part of the training corpora unless it is up to date, and return it.
-
-    Several processes may encode parts at the same time, after `count_parts` has made the index.
-
-    Raises:
-        UserError: the tokenizer or the index is missing, there is no such part, or its text cannot
-            be read.
-    """
-    parts = open_parts(config, _find_tokenizer(config))
-    part = parts.encode(number)
-    say(f"part {number} of {len(parts)}: {part.path}")
-    return part
-
-
-def _find_inputs(config: Config) -> tuple[Stage, Artifact]:
-    """Return the stage with the hashes of the corpora, and the tokenizer."""
-    check_all_readable(config.data, "train", "valid")
+    names: tuple[SetName, ...] = ("train", "valid")
+    if "overlap" in config.batching.drop:
+        names = ("train", "valid", "test", "keep")
+    sets = import_sets(config, *names)
     tokenizer = _find_tokenizer(config)
     stage = Stage(
         kind="batches",
         path=Path(config.run) / "batches",
         recipe=batches_recipe(config),
-        inputs={"tokenizer": tokenizer.identity} | hash_texts(config),
+        inputs={"tokenizer": tokenizer.identity} | hash_sets(config, *names),
     )
-    return stage, tokenizer
+
+    def fill(draft: Draft) -> None:
+        _fill(draft, config, Tokenizer.load(tokenizer), sets)
+
+    return stage.ensure(config, fill)
 
 
 def _find_tokenizer(config: Config) -> Artifact:
@@ -164,20 +127,21 @@ def open_batches(path: Path) -> Batches:
     )
 
 
-def _fill(draft: Draft, parts: Parts) -> None:
+def _fill(
+    draft: Draft, config: Config, tokenizer: Tokenizer, sets: Mapping[SetName, CorpusRows]
+) -> None:
     """Write the files of the artifact, and its report."""
-    valid = _write_valid(parts, draft.folder)
-    _check_kept("valid", valid)  # before the parts, which take long
-    encoded = encode_parts(parts)
-    train = join_parts(parts, encoded, draft.folder)
+    valid = _write_valid(config, tokenizer, sets["valid"], draft.folder)
+    _check_kept("valid", valid)  # before the training corpus, which takes long
+    train = write_train(draft.folder, config, tokenizer, sets)
     _check_kept("train", train)
-    parts.check_unchanged()
     records: dict[str, dict[str, Any]] = {}
     for name, counted in (("train", train), ("valid", valid)):
         counted.say(name)
         records[name] = counted.record()
         draft.report[name] = counted.record(with_examples=False)
-    say_tag_words(parts, encoded)
+    for message in TagWords.find(sets["train"]).messages():
+        say(message)
     write_json(draft.folder / "report.json", records)
 
 
@@ -190,23 +154,22 @@ def _check_kept(name: str, counts: Counts) -> None:
     raise UserError(f"data.{name}: {all_pairs} dropped: {', '.join(reasons)}")
 
 
-def _write_valid(parts: Parts, folder: Path) -> Counts:
+def _write_valid(config: Config, tokenizer: Tokenizer, rows: CorpusRows, folder: Path) -> Counts:
     """Write the validation set: all its text, and a store of what is kept."""
-    config = parts.config
     # Scores need every line unchanged, also of dropped pairs. The lines fit in memory; training
     # keeps them there, too.
-    pairs = list(read_pairs(config.data.valid))
+    pairs = list(rows)
     write_lines(folder / VALID_SOURCE, [pair.source for pair in pairs])
     write_lines(folder / VALID_TARGET, [pair.target for pair in pairs])
     if config.data.target_tags:
         write_lines(folder / VALID_TAGS, [pair.target_tag or "" for pair in pairs])
     counts = Counts()
-    with store_writer(folder, "valid", parts.vocab) as append:
-        for chunk in encode_pairs(pairs, parts.tokenizer, config.batching.max_length):
-            corpora = np.array([pair.corpus for pair in chunk.kept], np.uint16)
-            append(chunk.tokens, chunk.lengths, corpora)
-            counts.add(chunk.lengths)
-            for pair, reason in chunk.dropped:
+    with store_writer(folder, "valid", tokenizer.vocab) as append:
+        for chunk in chunks(pairs):
+            encoded = encode_chunk(chunk, tokenizer, config.batching.max_length)
+            append(encoded.tokens, encoded.lengths, encoded.corpora)
+            counts.add(encoded.lengths)
+            for pair, reason in encoded.dropped:
                 counts.dropped.add(pair, reason)
     return counts
 

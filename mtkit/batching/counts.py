@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -26,11 +25,6 @@ class _Reason:
     examples: list[dict[str, str]] = field(default_factory=list)
     """The first EXAMPLES_PER_REASON pairs, in the form of `Pair.excerpt`."""
 
-    def add(self, count: int, examples: Sequence[dict[str, str]]) -> None:
-        self.count += count
-        missing = EXAMPLES_PER_REASON - len(self.examples)
-        self.examples += examples[:missing]
-
 
 class Dropped:
     """The dropped pairs, by reason."""
@@ -40,16 +34,10 @@ class Dropped:
 
     def add(self, pair: Pair, reason: str) -> None:
         """Count a pair; keep the first few as examples."""
-        self.add_many(reason, 1, [pair.excerpt()])
-
-    def add_many(self, reason: str, count: int, examples: Sequence[dict[str, str]]) -> None:
-        """Count several pairs, of which there are examples."""
-        self._reasons.setdefault(reason, _Reason()).add(count, examples)
-
-    def merge(self, record: Mapping[str, Any]) -> None:
-        """Add the pairs of a later part, which `record` has written."""
-        for reason, pairs in record.items():
-            self.add_many(reason, pairs["count"], pairs["examples"])
+        pairs = self._reasons.setdefault(reason, _Reason())
+        pairs.count += 1
+        if len(pairs.examples) < EXAMPLES_PER_REASON:
+            pairs.examples.append(pair.excerpt())
 
     def record(self) -> dict[str, Any]:
         """Return counts and examples by reason, for JSON."""

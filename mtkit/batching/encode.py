@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.batching.store import Lengths, Tokens, token_dtype
 from mtkit.config.target_tags import piece_of_tag
-from mtkit.corpus.read import Pair, chunks, hash_of
+from mtkit.corpus.read import Pair, hash_of
 from mtkit.corpus.rules import PairFilter
 from mtkit.machine import count_cores
-from mtkit.prefetch import prefetch
 from mtkit.tokenizer.codec import Tokenizer
 
 _NO_TEXT = Pair(source="", target="", corpus=0, file="", line=0)
@@ -36,20 +35,10 @@ class Encoded(NamedTuple):
         """The number of kept and dropped pairs."""
         return len(self.kept) + len(self.dropped)
 
-
-def encode_pairs(
-    pairs: Iterable[Pair],
-    tokenizer: Tokenizer,
-    max_length: int,
-    pair_filter: PairFilter | None = None,
-) -> Iterator[Encoded]:
-    """Yield chunks of encoded pairs in order; only a few chunks are in memory.
-
-    `max_length`: subwords of the longest side that is kept. `pair_filter`: the rules of
-    `batching.drop`; None: no rules.
-    """
-    for chunk in prefetch(chunks(pairs)):
-        yield encode_chunk(chunk, tokenizer, max_length, pair_filter)
+    @property
+    def corpora(self) -> NDArray[np.uint16]:
+        """(k,): the index of each kept pair's corpus."""
+        return np.array([pair.corpus for pair in self.kept], np.uint16)
 
 
 def encode_chunk(
@@ -58,7 +47,11 @@ def encode_chunk(
     max_length: int,
     pair_filter: PairFilter | None = None,
 ) -> Encoded:
-    """Encode the pairs of a chunk, and drop faulty ones; arguments are as in `encode_pairs`."""
+    """Encode the pairs of a chunk, and drop faulty ones.
+
+    `max_length`: subwords of the longest side that is kept. `pair_filter`: the rules of
+    `batching.drop`; None: no rules.
+    """
     faults = [_find_fault(pair, pair_filter) for pair in chunk]
     # All lines of a chunk at once, which SentencePiece divides among its threads. Faulty pairs are
     # replaced by blank ones, so that all lists are equally long.
@@ -92,7 +85,7 @@ def encode_chunk(
         kept=kept,
         positions=positions,
         lengths=np.array(lengths, np.uint16).reshape(-1, 2),  # (0, 2) if no pair is kept
-        tokens=np.array(ids, token_dtype(max(tokenizer.source_vocab, tokenizer.target_vocab))),
+        tokens=np.array(ids, token_dtype(tokenizer.vocab)),
         dropped=dropped,
     )
 

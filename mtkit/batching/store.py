@@ -23,6 +23,8 @@ Tokens = NDArray[np.uint16] | NDArray[np.int32]
 Lengths = NDArray[np.uint16]
 TOKEN_DTYPES = (np.dtype(np.uint16), np.dtype(np.int32))
 """The types in which a store may hold ids; the name of the file says which."""
+Appender = Callable[[Tokens, Lengths, NDArray[np.uint16]], None]
+"""Appends k pairs to a store: their concatenated ids, (k, 2) lengths, (k,) corpora."""
 HOW_TO_REBUILD = "rebuild the batches with `mtkit batch`"
 
 
@@ -32,10 +34,8 @@ def token_dtype(vocab: int) -> np.dtype[Any]:
 
 
 @contextmanager
-def store_writer(
-    folder: Path, name: str, vocab: int
-) -> Iterator[Callable[[Tokens, Lengths, NDArray[np.uint16]], None]]:
-    """Yield a function that appends k pairs: their concatenated ids, (k, 2) lengths, (k,) corpora.
+def store_writer(folder: Path, name: str, vocab: int) -> Iterator[Appender]:
+    """Yield a function that appends pairs.
 
     The store is complete when the `with` block ends. `vocab`: size of the larger vocabulary.
 

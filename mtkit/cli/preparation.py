@@ -47,7 +47,7 @@ def check(
     """
     if (source is None) == (config is None):
         raise UserError("check: give either SOURCE and TARGET, or a config with -c")
-    from mtkit.corpus.check import check_all
+    from mtkit.corpus.check import check_all, open_corpora
     from mtkit.corpus.summary import corpora_of, show_reports
 
     batching = None
@@ -67,14 +67,15 @@ def check(
         batching = settings.batching
     if rows is not None:
         _check_rows_file(rows, corpora)
-    reports = check_all(corpora, declared)
-    if rows is not None:
-        from mtkit.artifacts.output import open_output
-        from mtkit.corpus.faulty_rows import write_faulty_rows
+    with open_corpora(corpora) as texts:
+        reports = check_all(texts, declared)
+        if rows is not None:
+            from mtkit.artifacts.output import open_output
+            from mtkit.corpus.faulty_rows import write_faulty_rows
 
-        with open_output(rows) as (file, _):
-            count = write_faulty_rows(file, corpora, reports)
-        say(f"{rows}: {plural(count, 'faulty pair')}")
+            with open_output(rows) as (file, _):
+                count = write_faulty_rows(file, texts, reports)
+            say(f"{rows}: {plural(count, 'faulty pair')}")
     show_reports(reports, batching, as_json=json)
 
 

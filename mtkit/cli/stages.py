@@ -167,32 +167,17 @@ def batch(
     demo: Demo = False,
     folder: RunFolder = None,
     overrides: Overrides = None,
-    parts: Annotated[
-        bool, Option("--parts", help="Only count the parts of the corpora, and print the number.")
-    ] = False,
-    part: Annotated[
-        int | None,
-        Option(min=1, metavar="K", help="Only encode part K, as one of many commands (from 1)."),
-    ] = None,
 ) -> None:
     """Stage 2: prepare the training data.
 
     Reads and filters the corpora, converts text to subword ids, and writes them to RUN/batches/.
-    Uses all cores. For several machines: `mtkit batch --parts` first, then `mtkit batch --part K`
-    for each part, in any order; then `mtkit batch` joins the parts.
+    Uses all cores.
     Example: mtkit batch --set batching.deduplicate=true
     """
-    if parts:
-        refuse("cannot be used with --parts", part=part)
     with open_config(config, demo=demo, run=folder, overrides=overrides) as settings:
-        from mtkit.batching.build import build_batches, count_parts, encode_part
+        from mtkit.batching.build import build_batches
 
-        if parts:
-            report.data(f"{count_parts(settings)}\n")
-        elif part is not None:
-            encode_part(settings, part)
-        else:
-            build_batches(settings)
+        build_batches(settings)
 
 
 def train(

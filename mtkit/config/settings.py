@@ -152,11 +152,6 @@ class BatchingSettings(Settings):
         "and placeholders, so that the model obeys a glossary and copies what must not change; "
         "0: none",
     )
-    part_rows: Annotated[PositiveInt, Scope.EXECUTION] = Field(
-        1_000_000,
-        le=2**32 - 1,
-        description="pairs of a part, which one process encodes; results do not depend on it",
-    )
     max_tokens: Annotated[PositiveInt, Scope.TRAINING] = Field(
         4096, le=10**9, description="most tokens of a batch on its longer side, with padding"
     )

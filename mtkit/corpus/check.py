@@ -1,22 +1,22 @@
 """Check a corpus: apply the rules to a sample of it, and report the findings.
 
-The corpus is read once, and a second time up to the first line of the last misaligned passage.
 Blank pairs, repeated pairs, misaligned lines and the rule `overlap`, of which a few pairs matter,
-need the whole corpus, which takes about 100 bytes per pair.
+need the whole corpus, which takes about 25 bytes of memory per pair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.config.corpora import Corpus, listed
+from mtkit.config.corpora import Corpus
 from mtkit.config.language_codes import language_code
 from mtkit.config.settings import DROP_RULES, DropRule
 from mtkit.corpus.findings import (
@@ -32,10 +32,11 @@ from mtkit.corpus.findings import (
 )
 from mtkit.corpus.languages import is_supported
 from mtkit.corpus.lost_letters import check_lost_letters
-from mtkit.corpus.misalignment import Passage, find_passages, line_features
-from mtkit.corpus.read import Pair, UnequalSidesError, chunks, hash_of, name_of, read_pairs
+from mtkit.corpus.misalignment import find_passages, line_features
+from mtkit.corpus.read import Pair, chunks, name_of
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule, held_out_keys, is_held_out
 from mtkit.corpus.statistics import CorpusStatistics, Languages, statistics_by_corpus
+from mtkit.corpus.store import CorpusRows, find_repeated, temporary_rows
 from mtkit.errors import UserError
 from mtkit.progress import progress
 
@@ -46,6 +47,8 @@ MIN_PAIRS, MIN_HELD_OUT_PAIRS = (100, 2_000), (1, 100)
 
 NamedCorpora = Mapping[str, Corpus | list[Corpus]]
 """Corpora by their names in `data`: train, then valid and test."""
+NamedRows = Mapping[str, CorpusRows]
+"""The rows of such corpora."""
 
 
 @dataclass(frozen=True)
@@ -104,38 +107,46 @@ class CorpusReport:
         return findings
 
 
-def check_all(corpora: NamedCorpora, languages: Languages) -> dict[str, CorpusReport]:
-    """Check all corpora; `languages`: declared codes of source and target.
+@contextmanager
+def open_corpora(corpora: NamedCorpora) -> Iterator[NamedRows]:
+    """Read corpora, whose files may have different lengths, and yield their rows by name.
 
     Raises:
         UserError: a corpus cannot be read.
     """
-    return {name: check_part(name, corpora, languages) for name in corpora}
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(temporary_rows(corpus, allow_unequal=True))
+            for name, corpus in corpora.items()
+        }
 
 
-def check_part(name: str, corpora: NamedCorpora, languages: Languages) -> CorpusReport:
-    """Check the corpus `name`; it should not contain text of the corpora that follow it."""
-    names = list(corpora)
-    later_names = names[names.index(name) + 1 :]
-    later_corpora: list[Corpus] = []
-    for later_name in later_names:
-        later_corpora += listed(corpora[later_name])
-    return check_corpus(
-        corpora[name],
-        languages,
-        held_out=held_out_keys(read_pairs(later_corpora)),
-        is_training=name == "train",
-    )
+def check_all(texts: NamedRows, languages: Languages) -> dict[str, CorpusReport]:
+    """Check all corpora; `languages`: declared codes of source and target.
+
+    A corpus should not contain text of the corpora that follow it.
+
+    Raises:
+        UserError: a corpus has no pairs.
+    """
+    reports: dict[str, CorpusReport] = {}
+    names = list(texts)
+    for number, name in enumerate(names, start=1):
+        later = chain.from_iterable(texts[other] for other in names[number:])
+        reports[name] = check_rows(
+            texts[name], languages, held_out_keys(later), is_training=name == "train"
+        )
+    return reports
 
 
-def check_corpus(
-    corpora: Corpus | list[Corpus],
+def check_rows(
+    rows: CorpusRows,
     languages: Languages = (None, None),
     held_out: AbstractSet[int] = frozenset(),
     *,
     is_training: bool = True,
 ) -> CorpusReport:
-    """Check the corpora: apply rules to a sample (`overlap`: to all pairs), and all other checks.
+    """Check corpora: apply rules to a sample (`overlap`: to all pairs), and all other checks.
 
     Each corpus of a mix is compared with its own statistics; a finding counts the pairs of all.
     `languages`: declared codes; `held_out`: keys of validation and test sets;
@@ -143,15 +154,14 @@ def check_corpus(
     drops pairs.
 
     Raises:
-        UserError: the corpora cannot be read; files of different lengths are only a finding.
+        UserError: there are no pairs; files of different lengths are only a finding.
     """
-    survey = _Survey(listed(corpora), held_out)
+    if not len(rows) and rows.unequal:
+        raise UserError("; ".join(rows.unequal))
+    survey = _survey(rows, held_out)
     statistics = [
-        replace(each, held_out=held_out)
-        for each in statistics_by_corpus(survey, len(survey.corpora), languages)
+        replace(each, held_out=held_out) for each in statistics_by_corpus(rows, languages)
     ]
-    if not survey.count and survey.length_differences:
-        raise UserError("; ".join(survey.length_differences))
 
     drop_rules = _applicable_rules(languages, has_held_out=bool(held_out))
     rules = [INVALID_TEXT, ALREADY_SPLIT, *drop_rules]
@@ -162,7 +172,7 @@ def check_corpus(
             findings[rule.name] = _check_rule(rule, survey, statistics)
             bar.advance()
 
-    names = [name_of(corpus) for corpus in survey.corpora]
+    names = [name_of(corpus) for corpus in rows.corpora]
 
     def merge(findings_by_corpus: Sequence[Finding]) -> Finding:
         return merge_findings(findings_by_corpus, names)
@@ -172,15 +182,15 @@ def check_corpus(
         setting = f"batching.drop: [{rule.name}]" if is_training else None
         merged_rules[rule.name] = replace(merge(findings[rule.name]), setting=setting)
     language_findings: list[Finding] = []
-    for each, corpus in zip(statistics, survey.corpora, strict=True):
+    for each, corpus in zip(statistics, rows.corpora, strict=True):
         is_tagged = corpus.target_tag is not None
         language_findings.append(check_languages(each, languages, is_tagged=is_tagged))
     return CorpusReport(
-        pairs=survey.count,
+        pairs=len(rows),
         distinct_pairs=survey.distinct,
         statistics=statistics,
         names=names,
-        unequal_files=check_files("; ".join(survey.length_differences)),
+        unequal_files=check_files("; ".join(rows.unequal)),
         misalignment=merge(_check_misalignment(survey)),
         size=check_size(survey.distinct, MIN_PAIRS if is_training else MIN_HELD_OUT_PAIRS),
         languages=merge(language_findings),
@@ -212,57 +222,30 @@ class _FaultyPairs:
             self.examples.append(pair.excerpt(locate(pair.source), locate(pair.target)))
 
 
+@dataclass
 class _Survey:
-    """Yields the pairs of corpora once, and meanwhile counts faults for which all pairs are needed.
+    """What is found by a look at all pairs."""
 
-    The files may have different lengths.
+    rows: CorpusRows
+    blank: _FaultyPairs = field(default_factory=_FaultyPairs)
+    repeated: _FaultyPairs = field(default_factory=_FaultyPairs)
+    overlap: _FaultyPairs = field(default_factory=_FaultyPairs)
+    """The distinct pairs with a side that is held out."""
+    features: list[list[NDArray[Any]]] = field(default_factory=list)
+    """For each corpus a list of chunks; each chunk of n pairs is a (2, n) array.
+
+    It has the `line_features` of the sources, then of the targets.
     """
 
-    def __init__(self, corpora: list[Corpus], held_out: AbstractSet[int]) -> None:
-        self.corpora = corpora
-        self._held_out = held_out
-        self.count = 0
+    @property
+    def count(self) -> int:
         """Number of all pairs."""
-        self.blank = _FaultyPairs()
-        self.repeated = _FaultyPairs()
-        self.overlap = _FaultyPairs()
-        """The distinct pairs with a side that is held out."""
-        self.length_differences: list[str] = []
-        """How long the files of a corpus are, if their lengths differ."""
-        self.features: list[list[NDArray[Any]]] = [[] for _ in corpora]
-        """For each corpus a list of chunks; each chunk of n pairs is a (2, n) array.
-
-        It has the `line_features` of the sources, then of the targets.
-        """
+        return len(self.rows)
 
     @property
     def distinct(self) -> int:
         """Number of pairs without blank sides, each counted once."""
         return self.count - self.blank.count - self.repeated.count
-
-    def __iter__(self) -> Iterator[Pair]:
-        """Yield every pair; all attributes are complete after the last pair."""
-        seen: set[int] = set()
-        for index, corpus in enumerate(self.corpora):
-            for chunk in chunks(self._read(corpus)):
-                source_features = line_features([pair.source for pair in chunk])
-                target_features = line_features([pair.target for pair in chunk])
-                self.features[index].append(np.stack([source_features, target_features]))
-                for pair in chunk:
-                    self._count_faults(pair, seen)
-                self.count += len(chunk)
-                yield from (pair._replace(corpus=index) for pair in chunk)
-
-    def _count_faults(self, pair: Pair, seen: set[int]) -> None:
-        """Count the pair if it has a fault; `seen`: hashes of earlier pairs, to which it adds."""
-        key = hash_of(pair)
-        if pair.blank:
-            self.blank.add(pair)
-        elif key in seen:
-            self.repeated.add(pair)
-        elif is_held_out(pair, self._held_out):
-            self.overlap.add(pair)
-        seen.add(key)
 
     def blank_finding(self) -> Finding:
         """Return the finding about pairs with a blank side."""
@@ -294,11 +277,30 @@ class _Survey:
             examples=self.repeated.examples,
         )
 
-    def _read(self, corpus: Corpus) -> Iterator[Pair]:
-        try:
-            yield from read_pairs(corpus)
-        except UnequalSidesError as error:
-            self.length_differences.append(error.lengths)
+
+def _survey(rows: CorpusRows, held_out: AbstractSet[int]) -> _Survey:
+    """Look at all pairs."""
+    survey = _Survey(rows)
+    is_repeated = find_repeated(rows.keys)
+    row = 0
+    with progress("checking", len(rows), "pairs") as bar:
+        for corpus in range(len(rows.corpora)):
+            features: list[NDArray[Any]] = []
+            survey.features.append(features)
+            for chunk in chunks(rows.read(rows.rows_of(corpus))):
+                source_features = line_features([pair.source for pair in chunk])
+                target_features = line_features([pair.target for pair in chunk])
+                features.append(np.stack([source_features, target_features]))
+                for pair in chunk:
+                    if pair.blank:
+                        survey.blank.add(pair)
+                    elif is_repeated[row]:
+                        survey.repeated.add(pair)
+                    elif is_held_out(pair, held_out):
+                        survey.overlap.add(pair)
+                    row += 1
+                bar.advance(len(chunk))
+    return survey
 
 
 def _applicable_rules(languages: Languages, *, has_held_out: bool) -> list[Rule]:
@@ -353,28 +355,23 @@ def _finding_of(rule: Rule, faulty: _FaultyPairs, checked: int) -> Finding:
 
 
 def _check_misalignment(survey: _Survey) -> list[Finding]:
-    """Check each corpus with the features of all its lines; read it again to name the lines."""
+    """Check each corpus with the features of all its lines."""
+    rows = survey.rows
     findings: list[Finding] = []
-    for corpus, feature_chunks in zip(survey.corpora, survey.features, strict=True):
+    for corpus, feature_chunks in enumerate(survey.features):
         if not feature_chunks:  # one of its files is empty, and another is not
             findings.append(NO_ALIGNMENT)
             continue
         source, target = np.concatenate(feature_chunks, axis=1)
         passages = find_passages(source, target)
+        first_row = rows.rows_of(corpus).start
+        places = [
+            rows[first_row + passage.first].where for passage in passages if passage.shift != 0
+        ]
         # The longer side: a sentence in Chinese has as few characters as an entry of a dictionary.
         median_length = max(np.median(source["length"]), np.median(target["length"]))
-        places = _find_places(corpus, passages)
         findings.append(check_alignment(passages, places, float(median_length)))
     return findings
-
-
-def _find_places(corpus: Corpus, passages: Iterable[Passage]) -> list[str]:
-    """Return file and line of the first pair of each misaligned passage."""
-    rows = {passage.first for passage in passages if passage.shift != 0}
-    if not rows:
-        return []
-    pairs = islice(read_pairs(corpus), max(rows) + 1)
-    return [pair.where for row, pair in enumerate(pairs) if row in rows]
 
 
 def _recommended(findings: Mapping[str, Sequence[Finding]], languages: Languages) -> list[DropRule]:

@@ -6,17 +6,16 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from typing import BinaryIO
 
-from mtkit.config.corpora import Corpus, listed
-from mtkit.corpus.check import CorpusReport, NamedCorpora
+from mtkit.corpus.check import CorpusReport, NamedRows
 from mtkit.corpus.findings import Finding
 from mtkit.corpus.lost_letters import damaged_pairs, has_lost_letters
-from mtkit.corpus.read import Pair, UnequalSidesError, hash_of, read_pairs
+from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule
 from mtkit.corpus.statistics import CorpusStatistics
+from mtkit.corpus.store import find_repeated
 from mtkit.progress import progress
 
 HEADER = ("file", "row", "reason", "source", "target")
@@ -26,9 +25,7 @@ Faults = Mapping[str, Callable[[Pair], bool]]
 """Names and meanings of faults, and functions that return whether a pair has them."""
 
 
-def write_faulty_rows(
-    file: BinaryIO, corpora: NamedCorpora, reports: Mapping[str, CorpusReport]
-) -> int:
+def write_faulty_rows(file: BinaryIO, texts: NamedRows, reports: Mapping[str, CorpusReport]) -> int:
     """Write a .csv of all pairs that the findings of the reports are about; return their number.
 
     It has a byte order mark, by which spreadsheet programs recognise UTF-8, and no cell that they
@@ -39,21 +36,20 @@ def write_faulty_rows(
     count = 0
     with progress("writing faulty rows", unit="pairs") as bar:
         for name, report in reports.items():
-            seen: set[int] = set()
-            for corpus, statistics in zip(listed(corpora[name]), report.statistics, strict=True):
-                faults = _faults_of(report, statistics, seen)
-                for pair in _pairs_of(corpus):
-                    reasons = [reason for reason, is_faulty in faults.items() if is_faulty(pair)]
-                    if reasons:
-                        file.write(_as_row(_cells_of(pair, reasons)))
-                        count += 1
-                    bar.advance()
+            rows = texts[name]
+            repeated = find_repeated(rows.keys)
+            faults = [_faults_of(report, statistics) for statistics in report.statistics]
+            for is_repeated, pair in zip(repeated, rows, strict=True):
+                reasons = [
+                    reason for reason, is_faulty in faults[pair.corpus].items() if is_faulty(pair)
+                ]
+                if is_repeated:
+                    reasons.append(_describe(report.repeated))
+                if reasons:
+                    file.write(_as_row(_cells_of(pair, reasons)))
+                    count += 1
+                bar.advance()
     return count
-
-
-def _pairs_of(corpus: Corpus) -> Iterator[Pair]:
-    with suppress(UnequalSidesError):  # the report has said so
-        yield from read_pairs(corpus)
 
 
 def _cells_of(pair: Pair, reasons: Sequence[str]) -> list[str]:
@@ -76,18 +72,12 @@ def _as_row(cells: Sequence[str]) -> bytes:
     return text.getvalue().encode(errors="replace")  # names of files may have any bytes
 
 
-def _faults_of(report: CorpusReport, statistics: CorpusStatistics, seen: set[int]) -> Faults:
-    """Return what may be wrong with a pair; `seen`: hashes of earlier pairs, which one test adds.
+def _faults_of(report: CorpusReport, statistics: CorpusStatistics) -> Faults:
+    """Return what may be wrong with a pair, besides its repetition.
 
     All pairs are tested, so a rule that no pair of the sample breaks belongs to it, too.
     """
     damaged_sides = list(damaged_pairs(statistics))
-
-    def is_repeated(pair: Pair) -> bool:
-        key = hash_of(pair)
-        has_been_seen = key in seen and not pair.blank
-        seen.add(key)
-        return has_been_seen
 
     def is_damaged(pair: Pair) -> bool:
         return any(has_lost_letters(pair, side, statistics) for side in damaged_sides)
@@ -97,7 +87,6 @@ def _faults_of(report: CorpusReport, statistics: CorpusStatistics, seen: set[int
 
     tests: list[tuple[Finding, Callable[[Pair], bool]]] = [
         (report.blank, lambda pair: pair.blank),
-        (report.repeated, is_repeated),
         (report.invalid_text, breaks(INVALID_TEXT)),
         (report.lost_letters, is_damaged),
     ]
@@ -106,4 +95,8 @@ def _faults_of(report: CorpusReport, statistics: CorpusStatistics, seen: set[int
     for rule in RULES:
         if rule.name in report.rules:
             tests.append((report.rules[rule.name], breaks(rule)))
-    return {f"{finding.name}: {finding.meaning}": test for finding, test in tests}
+    return {_describe(finding): test for finding, test in tests}
+
+
+def _describe(finding: Finding) -> str:
+    return f"{finding.name}: {finding.meaning}"

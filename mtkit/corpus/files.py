@@ -129,15 +129,15 @@ def open_existing(path: str) -> io.BufferedReader:
         raise UserError(f"{path} cannot be read ({error.strerror})") from error
 
 
-def read_lines(path: str, rows: slice = ALL_ROWS) -> Generator[str]:
-    """Yield the lines of a file, or a slice of them, as `text_lines` does.
+def read_lines(path: str) -> Generator[str]:
+    """Yield the lines of a file, as `text_lines` does.
 
     Raises:
         UserError: the file cannot be opened, has another format, or the gzip data is damaged.
         MtkitError: the file cannot be read to its end.
     """
     with open_existing(path) as file:
-        yield from text_lines(file, path, rows)
+        yield from text_lines(file, path)
 
 
 def input_lines(path: Path | None) -> Generator[str]:
@@ -151,8 +151,7 @@ def text_lines(file: io.BufferedReader, name: str, rows: slice = ALL_ROWS) -> It
 
     A line over MAX_LINE_BYTES is blank. Invalid UTF-8 is replaced. Each kind of fault gives one
     warning, and so do carriage returns that do not end a line. Errors are as in `text_blocks`.
-    Lines that `rows` leaves out are not decoded, and those before them not even split. With a step,
-    the lines are a sample, and there are no warnings.
+    Lines that `rows` leaves out are not decoded, and those before them not even split.
     """
     first_lines: dict[str, int] = {}  # the first line with each fault
     counts: Counter[str] = Counter()
@@ -160,15 +159,13 @@ def text_lines(file: io.BufferedReader, name: str, rows: slice = ALL_ROWS) -> It
     count = None if rows.stop is None else max(0, rows.stop - start)
     raw_lines = split_lines(_skip_lines(text_blocks(file, name), start))
     numbered = enumerate(raw_lines, start + 1)
-    for number, raw in islice(numbered, 0, count, rows.step):
+    for number, raw in islice(numbered, count):
         # utf-8-sig leaves out a byte order mark.
         line, fault = _decode_line(raw, "utf-8-sig" if number == 1 else "utf-8")
         if fault:
             first_lines.setdefault(fault, number)
             counts[fault] += 1
         yield line
-    if rows.step not in (None, 1):
-        return
     for fault, number in first_lines.items():
         lines = plural(counts[fault], "such line")
         place = "file" if rows == ALL_ROWS else "part of it that was read"

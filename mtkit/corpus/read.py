@@ -1,17 +1,16 @@
 """Read the pairs of a corpus, as a stream: two parallel texts, a table, or a dataset.
 
 A dataset is on the Hugging Face hub, or a local folder that the `datasets` library can load. A
-folder is streamed. A dataset of the hub is downloaded once and memory-mapped by every stage, so all
-stages see the same version, and later ones need no network.
+folder is streamed. A dataset of the hub is downloaded once, so later stages need no network.
 """
 
 from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from itertools import count, islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -20,7 +19,7 @@ from mtkit.artifacts.manifest import hash_file, sha256_of
 from mtkit.config.base import Paths
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
 from mtkit.corpus.columns import text_at
-from mtkit.corpus.files import ALL_ROWS, count_lines, existing_file, listed_paths, read_lines
+from mtkit.corpus.files import count_lines, existing_file, listed_paths, read_lines
 from mtkit.corpus.importers import Texts, find_importer, name_suffixes, place_of
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.errors import MtkitError, UserError
@@ -112,69 +111,17 @@ def read_pairs(corpora: Corpus | list[Corpus]) -> Iterator[Pair]:
         UserError: a corpus cannot be read or is empty, or its sides have different lengths.
     """
     for index, corpus in enumerate(listed(corpora)):
-        is_empty = True
-        for file in range(count_files(corpus)):
-            for pair in read_file(corpus, index, file):
-                is_empty = False
-                yield pair
-        if is_empty:
-            raise EmptyCorpusError(corpus)
+        yield from read_corpus(corpus, index)
 
 
-class EmptyCorpusError(UserError):
-    """A corpus has no pair."""
+def read_corpus(corpus: Corpus, index: int = 0) -> Iterator[Pair]:
+    """Yield the pairs of a corpus, which get its `index` in the list of corpora.
 
-    def __init__(self, corpus: Corpus) -> None:
-        names = [", ".join(paths) for paths in _sides(corpus)]
-        distinct_names = dict.fromkeys(names)  # both sides may be the same file
-        super().__init__(
-            f"{' and '.join(distinct_names)} is empty; give a corpus with at least one pair"
-        )
-
-
-def count_files(corpus: Corpus) -> int:
-    """Return the number of files of a side; a dataset counts as one file.
-
-    Raises:
-        UserError: source and target have different numbers of files.
+    Errors are as in `read_pairs`.
     """
-    first_side, *other_sides = _sides(corpus)
-    for side in other_sides:
-        if len(side) != len(first_side):
-            raise UserError(
-                f"data: source and target need equally many files, not {len(first_side)} and "
-                f"{len(side)}"
-            )
-    return len(first_side)
-
-
-def count_rows(corpus: Corpus, file: int) -> int:
-    """Return the number of pairs that `read_file` yields, and raise what it raises."""
-    if isinstance(corpus, TextCorpus):  # counting lines is faster than reading them
-        source, target = _file_pair(corpus, file)
-        lines = count_lines(source)
-        if lines != count_lines(target):
-            raise UnequalSidesError((source, target))
-        return lines
-    return sum(1 for _ in read_file(corpus, 0, file))
-
-
-def read_file(corpus: Corpus, index: int, file: int, rows: slice = ALL_ROWS) -> Iterator[Pair]:
-    """Yield the pairs of a file of a corpus, normalised: all, or a slice of them.
-
-    `index`: that of the corpus in the list of corpora, which its pairs get; `file`: from 0.
-
-    Raises:
-        UserError: the file cannot be read, or its sides have different lengths.
-    """
-    match corpus:
-        case TextCorpus():
-            texts = _read_texts(*_file_pair(corpus, file), rows)
-        case TableCorpus():
-            texts = _cut(_read_table(corpus, file), rows)
-        case DatasetCorpus():
-            texts = _cut(_read_dataset(corpus), rows)
-    for path, line, source, target in texts:
+    is_empty = True
+    for path, line, source, target in _import(corpus):
+        is_empty = False
         yield Pair(
             source=normalise(source),
             target=normalise(target),
@@ -184,6 +131,23 @@ def read_file(corpus: Corpus, index: int, file: int, rows: slice = ALL_ROWS) -> 
             tag=corpus.tag,
             target_tag=corpus.target_tag,
         )
+    if is_empty:
+        # Both sides may be the same file.
+        names = dict.fromkeys(", ".join(paths) for paths in sides_of(corpus))
+        raise UserError(f"{' and '.join(names)} is empty; give a corpus with at least one pair")
+
+
+def _import(corpus: Corpus) -> Iterator[tuple[str, int, str, str]]:
+    """Yield the file, row or line, source and target of each pair, as the files have them."""
+    match corpus:
+        case TextCorpus():
+            for source_path, target_path in _pair_files(corpus):
+                yield from _read_texts(source_path, target_path)
+        case TableCorpus():
+            for path in listed_paths(corpus.table):
+                yield from _read_table(corpus, path)
+        case DatasetCorpus():
+            yield from _read_dataset(corpus)
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
@@ -202,16 +166,19 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 def paths_of(corpus: Corpus) -> Iterator[Path]:
     """Yield all local files that a corpus may be read from, also those in a dataset's folder."""
-    for side in _sides(corpus):
+    for side in sides_of(corpus):
         for path in map(Path, side):
             yield path
             yield from path.rglob("*")
 
 
-def hash_corpora(corpora: Corpus | list[Corpus], setting: str) -> dict[str, str]:
+def hash_corpora(
+    corpora: Corpus | list[Corpus], setting: str, hash_text: Callable[[Path], str] = hash_file
+) -> dict[str, str]:
     """Return hashes of the corpora of `setting`, such as data.train, by the settings in it.
 
-    A hash covers the text, the columns and the tags, but neither paths nor weights.
+    A hash covers the text, the columns and the tags, but neither paths nor weights. `hash_text`
+    returns the hash of a file.
 
     Raises:
         UserError: a file cannot be read.
@@ -220,7 +187,7 @@ def hash_corpora(corpora: Corpus | list[Corpus], setting: str) -> dict[str, str]
     all_corpora = listed(corpora)
     for index, corpus in enumerate(all_corpora):
         name = f"{setting}.{index}" if len(all_corpora) > 1 else setting
-        content = _content(corpus)
+        content = _content(corpus, hash_text)
         if corpus.tag is not None:
             content["tag"] = corpus.tag
         if corpus.target_tag is not None:
@@ -232,11 +199,11 @@ def hash_corpora(corpora: Corpus | list[Corpus], setting: str) -> dict[str, str]
 
 def name_of(corpus: Corpus) -> str:
     """Return the name of a corpus for messages: its first file, or the dataset."""
-    first_side, *_ = _sides(corpus)
+    first_side, *_ = sides_of(corpus)
     return first_side[0]
 
 
-def _sides(corpus: Corpus) -> list[list[str]]:
+def sides_of(corpus: Corpus) -> list[list[str]]:
     """Return the paths of each side, or of both sides together."""
     match corpus:
         case TextCorpus():
@@ -246,64 +213,70 @@ def _sides(corpus: Corpus) -> list[list[str]]:
     return [[corpus.dataset]]
 
 
-def _content(corpus: Corpus) -> dict[str, Any]:
+def _content(corpus: Corpus, hash_text: Callable[[Path], str]) -> dict[str, Any]:
     """Return by setting what identifies the text: hashes of files, or a dataset's fingerprint."""
+
+    def hash_files(paths: Paths) -> list[str]:
+        return [hash_text(existing_file(path)) for path in listed_paths(paths)]
+
     if isinstance(corpus, TextCorpus):
-        return {"source": _hash_files(corpus.source), "target": _hash_files(corpus.target)}
+        return {"source": hash_files(corpus.source), "target": hash_files(corpus.target)}
     columns = [corpus.source_column, corpus.target_column]
     if isinstance(corpus, TableCorpus):
-        return {"table": [_hash_files(corpus.table), columns]}
+        return {"table": [hash_files(corpus.table), columns]}
     folder = Path(corpus.dataset)
     with _dataset_errors(corpus):
-        text = _hash_folder(folder) if folder.is_dir() else _load(corpus)._fingerprint
+        if folder.is_dir():
+            text = {
+                file.relative_to(folder).as_posix(): hash_text(file)
+                for file in _files_of_dataset(folder)
+            }
+        else:
+            text = _load(corpus)._fingerprint
         return {"dataset": [corpus.name, corpus.split, columns, text]}
 
 
-def _hash_files(paths: Paths) -> list[str]:
-    return [hash_file(existing_file(path)) for path in listed_paths(paths)]
-
-
-def _hash_folder(folder: Path) -> dict[str, str]:
-    """Return the hashes of the files in the folder of a dataset, by their paths in it."""
-    hashes: dict[str, str] = {}
+def _files_of_dataset(folder: Path) -> Iterator[Path]:
     for file in folder.rglob("*"):
         is_cache = file.name.startswith("cache-")  # `datasets` writes cache-….arrow there
         if file.is_file() and not is_cache:
-            hashes[file.relative_to(folder).as_posix()] = hash_file(file)
-    return hashes
+            yield file
 
 
-def _file_pair(corpus: TextCorpus, file: int) -> tuple[str, str]:
-    """Return the paths of a source file and its target file."""
-    return listed_paths(corpus.source)[file], listed_paths(corpus.target)[file]
+def _pair_files(corpus: TextCorpus) -> Iterator[tuple[str, str]]:
+    """Yield each source file with its target file.
+
+    Raises:
+        UserError: source and target have different numbers of files.
+    """
+    sources = listed_paths(corpus.source)
+    targets = listed_paths(corpus.target)
+    if len(sources) != len(targets):
+        raise UserError(
+            f"data: source and target need equally many files, not {len(sources)} and "
+            f"{len(targets)}"
+        )
+    yield from zip(sources, targets, strict=True)
 
 
-def _read_texts(source_path: str, target_path: str, rows: slice) -> Texts:
-    numbers = count(1 + (rows.start or 0), rows.step or 1)
+def _read_texts(source_path: str, target_path: str) -> Texts:
     with (
-        closing(read_lines(source_path, rows)) as source_lines,
-        closing(read_lines(target_path, rows)) as target_lines,
+        closing(read_lines(source_path)) as source_lines,
+        closing(read_lines(target_path)) as target_lines,
     ):
         lines = zip_longest(source_lines, target_lines)  # None after the end of the shorter
-        for number, (source, target) in zip(numbers, lines, strict=False):
+        for number, (source, target) in enumerate(lines, start=1):
             if source is None or target is None:
                 raise UnequalSidesError((source_path, target_path))
             yield source_path, number, source, target
 
 
-def _read_table(corpus: TableCorpus, file: int) -> Texts:
+def _read_table(corpus: TableCorpus, path: str) -> Texts:
     """Yield all rows except a header; a blank row is a blank pair."""
-    path = listed_paths(corpus.table)[file]
     importer = find_importer(path)
     if importer is None:
         raise UserError(f"{path}: the name of a table ends in {name_suffixes()}")
     return importer.read(path, (corpus.source_column, corpus.target_column))
-
-
-def _cut(texts: Texts, rows: slice) -> Texts:
-    """Yield a slice of the rows."""
-    with closing(texts):
-        yield from islice(texts, rows.start, rows.stop, rows.step)
 
 
 def _read_dataset(corpus: DatasetCorpus) -> Texts:

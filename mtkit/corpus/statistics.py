@@ -12,15 +12,17 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field
 
 from mtkit.artifacts.records import Name, Names, NotStored
 from mtkit.config.language_codes import LanguageTag
 from mtkit.corpus.languages import UNSPACED_SCRIPTS, count_languages, count_scripts, is_supported
-from mtkit.corpus.read import Pair, chunks, hash_of
-from mtkit.progress import progress
+from mtkit.corpus.read import Pair, hash_of
+
+if TYPE_CHECKING:  # translation reads statistics, and no rows
+    from mtkit.corpus.store import CorpusRows
 
 SAMPLE_SIZE = 20_000
 """Number of pairs that the statistics are computed from."""
@@ -120,26 +122,27 @@ class CorpusStatistics:
 def compute_statistics(
     pairs: Iterable[Pair], languages: Languages = (None, None)
 ) -> CorpusStatistics:
-    """Read the pairs once and return their statistics; `languages`: declared codes."""
-    merged = (pair._replace(corpus=0) for pair in pairs)
-    (statistics,) = statistics_by_corpus(merged, corpora=1, languages=languages)
-    return statistics
+    """Return the statistics of pairs that fit into memory; `languages`: declared codes."""
+    pairs_by_hash: dict[int, Pair] = {}
+    for pair in pairs:
+        if not pair.blank:
+            pairs_by_hash.setdefault(hash_of(pair), pair)
+    smallest = sorted(pairs_by_hash)[:SAMPLE_SIZE]
+    return _statistics_of([pairs_by_hash[key] for key in smallest], languages)
 
 
 def statistics_by_corpus(
-    pairs: Iterable[Pair], corpora: int, languages: Languages = (None, None)
+    rows: CorpusRows, languages: Languages = (None, None)
 ) -> list[CorpusStatistics]:
-    """Read the pairs of several corpora once, and return the statistics of each corpus."""
-    samples = [_Sample() for _ in range(corpora)]
-    with progress("reading", unit="pairs") as bar:
-        for chunk in chunks(pairs):
-            for pair in chunk:
-                samples[pair.corpus].add(pair)
-            bar.advance(len(chunk))
-    return [_statistics_of(sample.pairs(), languages) for sample in samples]
+    """Return the statistics of each corpus; `languages`: declared codes."""
+    statistics: list[CorpusStatistics] = []
+    for corpus in range(len(rows.corpora)):
+        statistics.append(_statistics_of(rows.sample_of(corpus, SAMPLE_SIZE), languages))
+    return statistics
 
 
-def _statistics_of(sample: list[Pair], languages: Languages) -> CorpusStatistics:
+def _statistics_of(pairs: list[Pair], languages: Languages) -> CorpusStatistics:
+    sample = [_beginning_of(pair) for pair in pairs]
     declared_source, declared_target = languages
     lengths = [(len(pair.source), len(pair.target)) for pair in sample]
     if not lengths:  # all pairs are blank
@@ -153,31 +156,6 @@ def _statistics_of(sample: list[Pair], languages: Languages) -> CorpusStatistics
         spread=max(MIN_SPREAD, median(deviations) * MAD_TO_DEVIATION),
         sample=tuple(sample),
     )
-
-
-class _Sample:
-    """The distinct pairs of a corpus with the smallest hashes, without blank pairs."""
-
-    def __init__(self) -> None:
-        self._pairs: dict[int, Pair] = {}
-        self._bound = 1 << 64
-        """Pairs with larger hashes cannot be among the smallest any more."""
-
-    def add(self, pair: Pair) -> None:
-        """Keep the pair if it may belong to the sample."""
-        key = hash_of(pair)
-        if key >= self._bound or pair.blank:
-            return
-        self._pairs.setdefault(key, _beginning_of(pair))
-        # Only now and then, because sorting takes long.
-        if len(self._pairs) > 2 * SAMPLE_SIZE:
-            smallest = sorted(self._pairs)[:SAMPLE_SIZE]
-            self._pairs = {key: self._pairs[key] for key in smallest}
-            self._bound = smallest[-1]
-
-    def pairs(self) -> list[Pair]:
-        """Return up to SAMPLE_SIZE pairs, in the order of their hashes."""
-        return [self._pairs[key] for key in sorted(self._pairs)[:SAMPLE_SIZE]]
 
 
 def _beginning_of(pair: Pair) -> Pair:

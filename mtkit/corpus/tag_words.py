@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 
 from mtkit.config.corpora import Corpus, listed
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.corpus.read import Pair
+from mtkit.corpus.store import CorpusRows
 from mtkit.report import plural
 
 
@@ -29,6 +29,14 @@ class TagWords:
         self._places: dict[str, str] = {}
         """Where each word was found first."""
 
+    @classmethod
+    def find(cls, rows: CorpusRows) -> TagWords:
+        """Return the tags of corpora that are words of their sources."""
+        tag_words = cls(rows.corpora)
+        if tag_words._words or tag_words._target_tags:
+            deque(tag_words.watch(rows), maxlen=0)
+        return tag_words
+
     def watch(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """Yield the pairs, and count the words that are tags."""
         tags = self._words | self._target_tags.keys()
@@ -43,15 +51,6 @@ class TagWords:
             if word in self._words or word in self._target_tags:
                 self._counts[word] += 1
                 self._places.setdefault(word, pair.where)
-
-    def record(self) -> dict[str, Any]:
-        """Return the number of sources by word, and where each word was found first, for JSON."""
-        return {"counts": self._counts, "places": self._places}
-
-    def merge(self, record: Mapping[str, Any]) -> None:
-        """Add the counts of later sources, which `record` has written."""
-        self._counts.update(record["counts"])
-        self._places = record["places"] | self._places
 
     def messages(self) -> Iterator[str]:
         """Yield a line for each tag that is a word, with the first place and what it means."""

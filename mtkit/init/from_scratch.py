@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mtkit.corpus.read import Pair
+from mtkit.corpus.store import CorpusRows
 from mtkit.init.config_text import Sections, choose_settings
 from mtkit.init.expectation import describe_expectation, describe_similar
 from mtkit.init.facts import CorpusFacts
@@ -59,7 +60,9 @@ class FromScratch(Start):
 
     minutes: float
 
-    def propose(self, facts: CorpusFacts, sample: Sequence[Pair]) -> tuple[CorpusFacts, NewModel]:
+    def propose(
+        self, facts: CorpusFacts, sample: Sequence[Pair], texts: Sequence[CorpusRows]
+    ) -> tuple[CorpusFacts, NewModel]:
         """Plan a new model; return the facts with the largest vocabulary for the text, if known."""
         facts, plan = find_plan(facts, sample, self.minutes)
         return facts, NewModel(plan)

@@ -1,6 +1,6 @@
 """`mtkit init`: write a config and the files of its corpus, and say what to expect.
 
-The training corpus is read twice: to check it, and to divide and write it.
+Each corpus is read once, to rows in a temporary folder.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,15 @@ from mtkit.artifacts.storage import first_free
 from mtkit.batching.encode import key_of_pair
 from mtkit.config.corpora import MAX_WEIGHT, Corpus
 from mtkit.config.language_codes import find_language, language_name
-from mtkit.corpus.check import CorpusReport, check_corpus, check_part
+from mtkit.corpus.check import CorpusReport, check_all, check_rows
 from mtkit.corpus.findings import Finding
-from mtkit.corpus.read import Pair, hash_of, paths_of, read_pairs
-from mtkit.corpus.readable import check_readable
+from mtkit.corpus.read import hash_of, paths_of
 from mtkit.corpus.rules import held_out_keys
+from mtkit.corpus.sets import check_files_exist
 from mtkit.corpus.statistics import Languages
+from mtkit.corpus.store import CorpusRows, find_repeated, temporary_rows
 from mtkit.corpus.tag_words import TagWords
-from mtkit.errors import UserError
+from mtkit.errors import UserError, blame_setting
 from mtkit.init.config_text import Chosen, render
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.from_scratch import FromScratch
@@ -73,22 +75,43 @@ def init(options: InitOptions) -> None:
     _check_paths(options)
     load = describe_load()  # before `init` itself adds to it
     start = _choose_start(options)
+    with ExitStack() as stack:
+        texts: list[CorpusRows] = []
+        for corpus in options.corpora:
+            texts.append(stack.enter_context(temporary_rows(corpus, allow_unequal=True)))
+        existing: dict[str, CorpusRows] = {}
+        for part, corpus in options.existing.items():
+            with blame_setting((f"--{part}",)):
+                existing[part] = stack.enter_context(temporary_rows(corpus))
+        _write(options, start, load, texts, existing)
 
+
+def _write(
+    options: InitOptions,
+    start: Start,
+    load: str | None,
+    texts: Sequence[CorpusRows],
+    existing: Mapping[str, CorpusRows],
+) -> None:
+    """Do what `init` does with the rows of each corpus, and of the sets of the user.
+
+    `load`: how busy the machine was, or None.
+    """
     reports: list[CorpusReport] = []
-    for corpus in options.corpora:
-        report = check_corpus(corpus, _declared_languages(options, corpus))
+    for rows, corpus in zip(texts, options.corpora, strict=True):
+        report = check_rows(rows, _declared_languages(options, corpus))
         _check_report(report, corpus)
         reports.append(report)
-    counts = _check_existing(options, languages_of(reports[0]))
-    held_out = held_out_keys(read_pairs([*options.existing.values()]))
-    surveyed = survey(options.corpora, reports, held_out, start.held_out, counts)
+    counts = _check_existing(options, existing, languages_of(reports[0]))
+    held_out = held_out_keys(chain.from_iterable(existing.values()))
+    surveyed = survey(texts, reports, held_out, start.held_out, counts)
     for each in surveyed:
         _check_counts(options, each)
 
     facts, sample = join_facts(surveyed)
     if load is not None:
         say(f"init: the machine is busy ({load}): the forecast assumes that it stays so")
-    facts, proposal = start.propose(facts, sample)
+    facts, proposal = start.propose(facts, sample, texts)
 
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -160,12 +183,13 @@ def _declared_languages(options: InitOptions, corpus: Corpus) -> Languages:
     return source, find_language(corpus.target_tag)
 
 
-def _check_existing(options: InitOptions, languages: Languages) -> Counter[str]:
+def _check_existing(
+    options: InitOptions, existing: Mapping[str, CorpusRows], languages: Languages
+) -> Counter[str]:
     """Check the validation and test sets of the user; return their numbers of pairs."""
     counts: Counter[str] = Counter()
-    for part, corpus in options.existing.items():
-        report = check_part(part, options.existing, languages)
-        _check_report(report, corpus)
+    for part, report in check_all(existing, languages).items():
+        _check_report(report, options.existing[part])
         counts[part] = report.distinct_pairs
     return counts
 
@@ -177,11 +201,11 @@ def _name_sides(languages: Languages) -> tuple[str, str]:
 
 
 def _check_paths(options: InitOptions) -> None:
-    """Check that all corpora can be read, and that no file of the user would be overwritten."""
+    """Check that all files of sets exist, and that no file of the user would be overwritten."""
     for part, corpus in options.existing.items():
-        check_readable(corpus, (f"--{part}",))
+        check_files_exist(corpus, (f"--{part}",))
     if options.keep is not None:
-        check_readable(options.keep, ("--keep",))
+        check_files_exist(options.keep, ("--keep",))
     for path in (options.output, options.folder):
         problem = _find_problem(path, options)
         if problem is not None:
@@ -260,7 +284,7 @@ def _write_pairs(surveyed: SurveyedCorpus, folder: Path, tag_words: TagWords) ->
             for name in _name_files(surveyed, part):
                 file = (folder / name).open("w", encoding="utf-8", newline="\n")
                 files[name] = stack.enter_context(file)
-        pairs = tag_words.watch(read_pairs(surveyed.corpus))
+        pairs = tag_words.watch(surveyed.rows)
         for part, pair in partition.divide(pairs):
             counts[part] += 1
             if part == LEFT_OUT:
@@ -272,8 +296,8 @@ def _write_pairs(surveyed: SurveyedCorpus, folder: Path, tag_words: TagWords) ->
             source, target = _name_files(surveyed, part)
             files[source].write(f"{pair.source}\n")
             files[target].write(f"{pair.target}\n")
-    distinct = len(np.unique(np.frombuffer(hashes, np.uint64))) if hashes else 0
-    return WrittenCorpus(surveyed, counts, repeated=len(hashes) - distinct, held_out=held_out)
+    repeated = int(find_repeated(np.array(hashes, np.uint64)).sum())
+    return WrittenCorpus(surveyed, counts, repeated=repeated, held_out=held_out)
 
 
 def _name_files(surveyed: SurveyedCorpus, part: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from mtkit.artifacts.runs import unused_run
 from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import Languages
+from mtkit.corpus.store import CorpusRows
 from mtkit.init.config_text import Sections
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.survey import WrittenCorpus
@@ -96,5 +97,10 @@ class Start(ABC):
         return frozenset()
 
     @abstractmethod
-    def propose(self, facts: CorpusFacts, sample: Sequence[Pair]) -> tuple[CorpusFacts, Proposal]:
-        """Plan a run; return the proposal, and the facts with what the plan has measured."""
+    def propose(
+        self, facts: CorpusFacts, sample: Sequence[Pair], texts: Sequence[CorpusRows]
+    ) -> tuple[CorpusFacts, Proposal]:
+        """Plan a run; return the proposal, and the facts with what the plan has measured.
+
+        `texts`: the rows of each corpus.
+        """

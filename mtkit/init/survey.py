@@ -18,9 +18,10 @@ from mtkit.config.corpora import Corpus
 from mtkit.config.settings import DROP_RULES, DropRule
 from mtkit.corpus.check import CorpusReport
 from mtkit.corpus.languages import is_supported
-from mtkit.corpus.read import Pair, read_pairs
+from mtkit.corpus.read import Pair
 from mtkit.corpus.rules import PairFilter, key_of
 from mtkit.corpus.statistics import Languages
+from mtkit.corpus.store import CorpusRows
 from mtkit.init.facts import CorpusFacts, count_frequent, describe_corpus
 from mtkit.init.partition import Partition
 
@@ -35,12 +36,18 @@ The value of Arivazhagan et al. 2019 for very unequal sizes; it changes little f
 class SurveyedCorpus:
     """A corpus, and how it is divided into training, validation and test pairs."""
 
-    corpus: Corpus
+    rows: CorpusRows
     report: CorpusReport
     partition: Partition
     facts: CorpusFacts
     sample: Sequence[Pair]
     """A sample of the training pairs without faulty ones."""
+
+    @property
+    def corpus(self) -> Corpus:
+        """The corpus whose rows these are."""
+        (corpus,) = self.rows.corpora
+        return corpus
 
     @property
     def tag(self) -> str | None:
@@ -84,7 +91,7 @@ def languages_of(report: CorpusReport) -> Languages:
 
 
 def survey(
-    corpora: Sequence[Corpus],
+    texts: Sequence[CorpusRows],
     reports: Sequence[CorpusReport],
     held_out: AbstractSet[int],
     untrained: AbstractSet[int],
@@ -107,27 +114,27 @@ def survey(
         )
         partitions.append(partition)
     surveyed: list[SurveyedCorpus] = []
-    separated = _separate(corpora, partitions)
-    for corpus, report, partition in zip(corpora, reports, separated, strict=True):
+    separated = _separate(texts, partitions)
+    for rows, report, partition in zip(texts, reports, separated, strict=True):
         report = replace(report, drop=drop)  # the common rules, as `batching.drop` has them
         facts, sample = describe_corpus(report, partition, languages_of(report), existing)
-        surveyed.append(SurveyedCorpus(corpus, report, partition, facts, sample))
+        surveyed.append(SurveyedCorpus(rows, report, partition, facts, sample))
     return surveyed
 
 
-def _separate(corpora: Sequence[Corpus], partitions: Sequence[Partition]) -> list[Partition]:
+def _separate(all_rows: Sequence[CorpusRows], partitions: Sequence[Partition]) -> list[Partition]:
     """Return the partitions, each of which trains on no text that another corpus may hold out.
 
     Corpora of several languages often have the same sources, and those of both directions have each
     other's targets. Without this step, a test pair of one language would be a training pair of
     another.
     """
-    if len(corpora) == 1:
+    if len(all_rows) == 1:
         return list(partitions)
     texts_by_corpus: list[set[int]] = []
-    for corpus, partition in zip(corpora, partitions, strict=True):
+    for rows, partition in zip(all_rows, partitions, strict=True):
         texts: set[int] = set()
-        for pair in read_pairs(corpus):
+        for pair in rows:
             source = key_of(pair.source)
             if partition.holds_out(source):
                 texts |= {source, key_of(pair.target)}

@@ -7,8 +7,8 @@ sources are written without spaces.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -28,42 +28,10 @@ MIN_SAMPLED, MAX_SAMPLED = 10_000, 250_000
 """Fewest and most training pairs that are compared, if there are more."""
 
 
-@dataclass
-class SpreadSample:
-    """A sample of the pairs of a corpus at equal distances, whose size need not be known."""
-
-    size: int
-    """Largest number of pairs."""
-    pairs: list[Pair] = field(default_factory=list)
-    seen: int = 0
-    """Number of pairs without blank sides."""
-    _distance: int = 1
-
-    @classmethod
-    def for_sentences(cls, count: int) -> SpreadSample:
-        """Return an empty sample that can be compared with so many sentences in bounded time."""
-        size = MAX_COMPARISONS // max(1, count)
-        return cls(min(MAX_SAMPLED, max(MIN_SAMPLED, size)))
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the sample has all pairs."""
-        return len(self.pairs) == self.seen
-
-    def draw_from(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """Yield all pairs, and meanwhile draw the sample."""
-        for pair in pairs:
-            yield pair
-            if pair.blank:
-                continue
-            if self.seen % self._distance == 0:
-                if len(self.pairs) == self.size:
-                    # Keep every second pair, so that the distances stay equal.
-                    self.pairs = self.pairs[::2]
-                    self._distance *= 2
-                if self.seen % self._distance == 0:
-                    self.pairs.append(pair)
-            self.seen += 1
+def count_compared(sentences: int) -> int:
+    """Return how many training pairs can be compared with so many sentences in bounded time."""
+    size = MAX_COMPARISONS // max(1, sentences)
+    return min(MAX_SAMPLED, max(MIN_SAMPLED, size))
 
 
 @dataclass(frozen=True)

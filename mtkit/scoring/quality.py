@@ -14,11 +14,12 @@ from pydantic import AliasChoices, Field, NonNegativeInt
 from mtkit.artifacts.records import OMITTED_IF_EMPTY
 from mtkit.config.language_codes import find_language
 from mtkit.config.settings import Config
-from mtkit.corpus.read import Pair, read_pairs
+from mtkit.corpus.read import Pair
+from mtkit.corpus.sets import open_set
 from mtkit.errors import UserError
 from mtkit.report import warn
 from mtkit.scoring.comparison import BeforeAndAfter
-from mtkit.scoring.memory import SpreadSample, group_by_tag, translate_each_by_memory
+from mtkit.scoring.memory import count_compared, group_by_tag, translate_each_by_memory
 from mtkit.scoring.metrics import MIN_RESAMPLED, Score, ScoresByMetric, score_rows
 from mtkit.scoring.overlap import Overlap, find_overlap
 from mtkit.scoring.score import score_systems
@@ -67,8 +68,8 @@ def score_test_set(
 ) -> QualityReport:
     """Score the hypotheses of a run's test set, and compare the test set with the training data.
 
-    The training text is read once. Of a large one, the translation memory knows a sample. If the
-    training text is gone, only score, and warn. `is_unlike`: whether each line has the flag
+    Of a large training text, the translation memory knows a sample. If the training text is gone,
+    only score, and warn. `is_unlike`: whether each line has the flag
     `unlike`. `given`: the translations of the given model, if the model was adapted.
     """
     sources = [pair.source for pair in pairs]
@@ -76,10 +77,13 @@ def score_test_set(
     language = config.data.target_language
     writing = Writing.of(language, references)
     (system,) = score_systems({"": hypotheses}, [references], writing)
-    sample = SpreadSample.for_sentences(len(sources))
     overlap: Overlap | None = None
     try:
-        overlap = find_overlap(pairs, sample.draw_from(read_pairs(config.data.train)))
+        with open_set(config, "train") as training:
+            overlap = find_overlap(pairs, training)
+            drawn = training.draw(count_compared(len(sources)), config.seed)
+            known = [pair for pair in training.read(drawn) if not pair.blank]
+            sampled_pairs = None if len(drawn) == len(training) else len(known)
     except UserError as error:  # `mtkit finish` does not need the training text
         warn(f"{error}; the test set is not compared with the training data")
     every_row = range(len(pairs))
@@ -100,12 +104,11 @@ def score_test_set(
     parts = score_parts(
         hypotheses,
         references,
-        memory=translate_each_by_memory(pairs, sample.pairs),
+        memory=translate_each_by_memory(pairs, known),
         overlaps=overlap.pairs,
         is_unlike=is_unlike,
         writing=writing,
     )
-    sampled_pairs = None if sample.is_complete else len(sample.pairs)
     return replace(report, overlap=str(overlap), parts=parts, sampled_pairs=sampled_pairs)
 
 

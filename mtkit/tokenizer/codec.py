@@ -60,6 +60,11 @@ class Tokenizer:
         """Whether the vocabularies have the symbols of hints and placeholders."""
 
     @property
+    def vocab(self) -> int:
+        """The size of the larger vocabulary."""
+        return max(self.source_vocab, self.target_vocab)
+
+    @property
     def is_joint(self) -> bool:
         """Whether source and target share a SentencePiece model."""
         return len(self.models) == 1

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
-from random import Random
 
 from sentencepiece import SentencePieceTrainer
 
@@ -23,10 +22,10 @@ from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.corpus.characters import count_letters
 from mtkit.corpus.files import existing_file, listed_paths
-from mtkit.corpus.read import Pair, chunks, hash_corpora, read_pairs
-from mtkit.corpus.readable import check_all_readable
+from mtkit.corpus.read import Pair
+from mtkit.corpus.sets import hash_sets, import_sets, open_set
+from mtkit.corpus.store import CorpusRows, RowNumbers
 from mtkit.errors import MtkitError, UserError, blame_setting
-from mtkit.progress import progress
 from mtkit.report import plural, say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer, open_processor
@@ -39,8 +38,6 @@ MAX_LINE_CHARACTERS = 2000
 """Largest line; longer lines are split, because SentencePiece would drop them or fail."""
 MAX_CHARACTER_BYTES = 10
 """Most bytes of a character of a line: 4 in UTF-8, and 3 for each of two boundaries."""
-MAX_SAMPLE_CHARACTERS = 1 << 28
-"""Largest number of characters in the sample, to limit memory."""
 MAX_COMPARED_PAIRS = 10_000
 """Number of pairs at the start of the corpus whose letters an existing tokenizer should know."""
 BOUNDARY = "\ufdd0"
@@ -70,7 +67,7 @@ def train_tokenizer(config: Config) -> Artifact:
     Raises:
         UserError: a model or the corpus cannot be read, or does not fit `tokenizer.vocab_size`.
     """
-    check_all_readable(config.data, "train", "valid")
+    import_sets(config, "train", "valid")
     model = find_origin(config)
     stage = Stage(
         kind="tokenizer",
@@ -86,11 +83,11 @@ def _hash_inputs(config: Config, model: Artifact | None) -> dict[str, str]:
     if model is not None:
         hashes = {"model": model.identity}
         if config.tokenizer.new_pieces:
-            hashes |= hash_corpora(config.data.train, "data.train")
+            hashes |= hash_sets(config, "train")
         return hashes
     paths = listed_paths(config.tokenizer.model or [])
     if not paths:
-        return hash_corpora(config.data.train, "data.train")
+        return hash_sets(config, "train")
     with blame_setting(("tokenizer", "model")):
         files = [hash_file(existing_file(path)) for path in paths]
     inputs = {"tokenizer.model": sha256_of(files)}
@@ -115,7 +112,8 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
         models = _adopt_models(paths, config)
         origin = f"from {' and '.join(paths)}"
     else:
-        sample = sample_pairs(read_pairs(config.data.train), settings.sample_lines, config.seed)
+        with open_set(config, "train") as rows:
+            sample = sample_pairs(rows, settings.sample_lines, config.seed)
         models = _train_models(sample, config)
         origin = f"learned from {plural(len(sample), 'pair')}"
         draft.report["lines_per_side"] = len(sample)
@@ -173,7 +171,8 @@ def _compare(tokenizer: Tokenizer, config: Config) -> None:
     wanted = config.tokenizer.vocab_size
     if "vocab_size" in config.tokenizer.model_fields_set and wanted != size:
         say(f"tokenizer.vocab_size {wanted:,} is ignored: the tokenizer has {size:,} subwords")
-    source, target = find_unknown_letters(tokenizer, read_pairs(config.data.train))
+    with open_set(config, "train") as rows:
+        source, target = find_unknown_letters(tokenizer, rows)
     advice = "use a tokenizer that knows these letters, or train one without tokenizer.model"
     if config.training.init_from is not None:
         advice = "set tokenizer.new_pieces, such as 1000, to add pieces for them to the vocabulary"
@@ -242,35 +241,12 @@ def _write(path: Path, model: bytes) -> int:
     return len(pieces)
 
 
-def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[tuple[str, str]]:
-    """Draw up to `size` pairs, each with the same probability (reservoir sampling, Vitter 1985)."""
-    random = Random(seed)
-    sample: list[tuple[str, str]] = []
-    characters = 0
-    with progress("reading", unit="pairs") as bar:
-        for chunk in chunks(pairs):
-            for seen, pair in enumerate(chunk, bar.count):
-                place = seen if seen < size else random.randrange(seen + 1)
-                if place < size:
-                    drawn = (pair.tagged, pair.target)
-                    characters += _count_characters(drawn)
-                    if place < len(sample):
-                        characters -= _count_characters(sample[place])
-                        sample[place] = drawn
-                    else:
-                        sample.append(drawn)
-                # Too long for memory: from here on, the sample has fewer pairs.
-                while characters > MAX_SAMPLE_CHARACTERS:
-                    removed = sample.pop(random.randrange(len(sample)))
-                    characters -= _count_characters(removed)
-                    size = len(sample)
-            bar.advance(len(chunk))
-    return sample
-
-
-def _count_characters(pair: tuple[str, str]) -> int:
-    source, target = pair
-    return len(source) + len(target)
+def sample_pairs(
+    rows: CorpusRows, size: int, seed: int, among: RowNumbers | None = None
+) -> list[tuple[str, str]]:
+    """Draw up to `size` pairs with tagged sources, in order; `among`: rows to draw from."""
+    drawn = rows.draw(size, seed, among=among)
+    return [(pair.tagged, pair.target) for pair in rows.read(drawn)]
 
 
 def split_long_lines(lines: Iterable[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mtkit.artifacts.ancestors import record_ancestors
-from mtkit.artifacts.manifest import MANIFEST, Artifact, open_artifact
+from mtkit.artifacts.manifest import Artifact, open_artifact
 from mtkit.artifacts.recipe import (
     batches_recipe,
     checkpoint_recipe,
@@ -35,11 +35,10 @@ from mtkit.artifacts.runs import (
 from mtkit.artifacts.stage import Stage
 from mtkit.batching.build import Batches, check_settings, open_batches
 from mtkit.config.base import dotted
-from mtkit.config.corpora import listed
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.locate import flow
-from mtkit.config.settings import Config
-from mtkit.corpus.read import hash_corpora, paths_of, read_pairs
+from mtkit.config.settings import Config, SetName
+from mtkit.corpus.sets import hash_sets, open_set
 from mtkit.decoding.text.glossary import Glossary, read_glossary
 from mtkit.errors import UserError, blame_setting
 from mtkit.formats.origin import find_given_model
@@ -56,9 +55,6 @@ from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Stream
 from mtkit.training.process_group import ProcessGroup
 from mtkit.training.state import TrainState, new_state
-
-MAX_BYTES_TO_HASH = 1 << 26
-"""Largest corpus that is always read to find changes; it takes about a tenth of a second."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +86,8 @@ class RunInputs:
             "tokenizer": batches.manifest["inputs"]["tokenizer"],
             "batches": batches.identity,
         }
-        if kind == "model" and config.data.keep is not None:
-            identities |= hash_corpora(config.data.keep, "data.keep")
+        if kind == "model":
+            identities |= hash_sets(config, "keep")
         if kind == "model" and self.glossary is not None:
             identities["decoding.glossary"] = self.glossary.digest
         if self.origin:
@@ -216,37 +212,26 @@ def find_glossary(config: Config) -> Glossary | None:
 
 def _check_old_text(config: Config) -> None:
     """Raise SettingError if data.keep has no pair to compare models on; training ends with that."""
-    keep = config.data.keep
-    if keep is None or any(not pair.blank for pair in read_pairs(keep)):
+    if config.data.keep is None:
         return
+    with open_set(config, "keep") as rows:
+        if any(not pair.blank for pair in rows):
+            return
     with blame_setting(("data", "keep")):
         raise UserError("every pair is blank on a side; give text to keep, or leave it out")
 
 
 def _find_changed_text(config: Config, batches: Artifact) -> str | None:
-    """Return the name of the first setting whose text has changed since the batches were made.
-
-    Large corpora are read only if a file has been written or moved since then.
-    """
-    made = (batches.path / MANIFEST).stat().st_mtime
+    """Return the name of the first setting whose text has changed since the batches were made."""
     texts: dict[str, str] = {}
-    for name, corpora in (("data.train", config.data.train), ("data.valid", config.data.valid)):
-        size = 0
-        newest = 0.0
-        for corpus in listed(corpora):
-            for path in paths_of(corpus):
-                if path.is_file():  # a corpus of the hub has no files
-                    file = path.stat()
-                    size += file.st_size
-                    newest = max(newest, file.st_ctime)
-        is_small = 0 < size <= MAX_BYTES_TO_HASH
-        if is_small or newest > made:
-            with suppress(UserError):
-                texts |= hash_corpora(corpora, name)
+    names: tuple[SetName, ...] = ("train", "valid")
+    for name in names:
+        with suppress(UserError):  # the text is not needed any more
+            texts |= hash_sets(config, name)
     inputs = batches.manifest["inputs"]
-    for name, text in texts.items():
-        if inputs.get(name) != text:
-            return name
+    for setting, text in texts.items():
+        if inputs.get(setting) != text:
+            return setting
     return None
 
 

@@ -150,7 +150,7 @@ NEEDED: dict[str, Any] = {"training.max_harm": {"init_from": "other"}}
 DEPENDENT = {
     "model": "steps epochs patience average max_harm",
     "batches": "max_length deduplicate drop",
-    "": "device ranks log_every save_every keep tensorboard run part_rows",
+    "": "device ranks log_every save_every keep tensorboard run",
     "tokenizer checkpoint model": "seed",
     "tokenizer batches": "hints",
     "tokenizer": "tokenizer init_from",

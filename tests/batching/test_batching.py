@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -19,7 +17,7 @@ from mtkit.batching.build import build_batches, open_batches
 from mtkit.batching.store import Store
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config
-from mtkit.corpus import read
+from mtkit.corpus import store
 from mtkit.corpus.read import Pair
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
@@ -139,10 +137,10 @@ def test_length_limits_are_inclusive() -> None:
         return [[7] * line.count("x") for line in lines]
 
     encode_side = {"encode_source": encode_letters, "encode_target": encode_letters}
-    tokenizer = Mock(spec=Tokenizer, source_vocab=9, target_vocab=9, **encode_side)
+    tokenizer = Mock(spec=Tokenizer, vocab=9, **encode_side)
     texts = [(8, 4), (4, 8), (9, 5), (8, 0)]
     pairs = [Pair("x" * s + ".", "x" * t + ".", 0, "", row) for row, (s, t) in enumerate(texts)]
-    (chunk,) = encode.encode_pairs(pairs, tokenizer, 8)
+    chunk = encode.encode_chunk(pairs, tokenizer, 8)
     assert chunk.lengths.tolist() == [[8, 4], [4, 8]]
     assert chunk.dropped == [(pairs[2], "too long"), (pairs[3], "blank")]
 
@@ -153,31 +151,10 @@ def test_the_result_does_not_depend_on_chunks_and_threads(
 ) -> None:
     pairs = [*MANY, *MANY[:20], ("", "")]
     whole = built(tmp_path, pairs, deduplicate=True)
-    monkeypatch.setattr(read, "CHUNK_PAIRS", size)
+    monkeypatch.setattr(store, "CHUNK_PAIRS", size)
     monkeypatch.setattr(encode, "count_cores", lambda: threads)
     (tmp_path / "run" / "batches").rename(tmp_path / "elsewhere")
     assert built(tmp_path, pairs, deduplicate=True).identity == whole.identity
-
-
-def test_only_a_few_chunks_are_read_in_advance(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tokenizer = tokenizer_in(built(tmp_path, MANY).path.with_name("tokenizer"))
-    monkeypatch.setattr(read, "CHUNK_PAIRS", 10)
-    taken: list[int] = []
-
-    def pairs() -> Iterator[Pair]:
-        for line, (source, target) in enumerate(MANY, 1):
-            taken.append(line)
-            yield Pair(source, target, 0, "train", line)
-
-    threads = threading.active_count()
-    encoded = encode.encode_pairs(pairs(), tokenizer, 256)
-    for done in range(1, 6):
-        assert next(encoded).kept[-1].line == 10 * done
-        assert len(taken) <= 10 * (done + 4)
-    encoded.close()  # type: ignore[attr-defined]
-    assert threading.active_count() == threads
 
 
 def test_each_pair_has_the_weight_of_its_corpus(tmp_path: Path) -> None:

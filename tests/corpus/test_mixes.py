@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from checks import check_corpus
 from commands import call
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import DROP_RULES, Config
-from mtkit.corpus.check import check_corpus
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import compute_statistics, statistics_by_corpus
+from mtkit.corpus.store import temporary_rows
 from mtkit.tokenizer.train_spm import train_tokenizer
 from parallel import FAULTS, LINES, write_corpus
 
@@ -42,7 +43,8 @@ def corpora(tmp_path: Path) -> list[TextCorpus]:
 
 
 def test_the_statistics_of_a_corpus_do_not_depend_on_the_others(corpora: list[TextCorpus]) -> None:
-    together = statistics_by_corpus(read_pairs([*corpora]), 2)
+    with temporary_rows([*corpora]) as rows:
+        together = statistics_by_corpus(rows)
     for number, corpus in enumerate(corpora):
         assert together[number] == compute_statistics(read_pairs(corpus))
         assert len(together[number].sample) == (2000, len(GEORGIAN))[number]

@@ -17,8 +17,6 @@ PAGE = (Path(mtkit.__file__).parent / "guide/machines.md").read_text(encoding="u
 SCRIPTS = dict(re.findall(r"```sh\n(?=#!/bin/bash -e\n# (\S+): )(.*?)```", PAGE, re.DOTALL))
 STUBS = Path(__file__).with_name("cluster")
 """A folder of stubs of Slurm, torchrun and mtkit."""
-PARTS = [1, 2, 3]
-"""The parts that the stub of `mtkit batch --parts` counts."""
 
 
 class Cluster:
@@ -53,14 +51,6 @@ def check_training(script: str, cluster: Cluster) -> None:
         assert options.training_script_args == ["train", "-c", "mtkit.yaml"]
 
 
-def check_parts(script: str, cluster: Cluster) -> None:
-    """Each part is encoded once; then they are joined."""
-    count, *encoded, join = cluster.run("bash", "-e", "-c", script)
-    assert (count, join) == (["batch", "--parts"], ["batch"])
-    assert all(words[:2] == ["batch", "--part"] for words in encoded)
-    assert sorted(int(words[2]) for words in encoded) == PARTS
-
-
 def check_translation(script: str, cluster: Cluster) -> None:
     """The parts are the translation of the whole file, in its order."""
     text = "".join(f"line {number}\n" for number in range(1, 48))
@@ -72,16 +62,12 @@ def check_translation(script: str, cluster: Cluster) -> None:
 
 CHECKS: dict[str, Callable[[str, Cluster], None]] = {
     "train.sbatch": check_training,
-    "batch.sh": check_parts,
     "translate.sh": check_translation,
 }
 MISTAKES = [
     ("train.sbatch", "head -n 1", "tail -n 1"),
     ("train.sbatch", "--ntasks-per-node 1", "--ntasks-per-node 2"),
     ("train.sbatch", '"$SLURM_NNODES"', "1"),
-    ("batch.sh", '"1-$parts"', '"0-$parts"'),
-    ("batch.sh", '"1-$parts"', "1-2"),
-    ("batch.sh", "afterok:$encode", "afterok"),
     ("translate.sh", "export ", ""),
     ("translate.sh", '"1-$parts"', '"2-$parts"'),
     ("translate.sh", '$(seq -f mono.en.%g "$parts")', "mono.en.*"),

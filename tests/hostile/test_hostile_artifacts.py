@@ -252,7 +252,7 @@ def test_a_finished_run_on_a_read_only_disk_is_up_to_date(
     here: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = config_in(here).model_copy(update={"run": str(small_disk / "run")})
-    for kind in ("tokenizer", "batches", "model"):
+    for kind in ("corpus", "tokenizer", "batches", "model"):
         shutil.copytree(here / "run" / kind, small_disk / "run" / kind)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     train_tokenizer(config)

@@ -19,6 +19,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from checks import check_corpus
 from commands import Stdin, call
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import build_batches
@@ -26,10 +27,9 @@ from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.config.settings import DROP_RULES, Config
 from mtkit.config.yaml import load_config
-from mtkit.corpus import read
-from mtkit.corpus.check import check_corpus
+from mtkit.corpus import store
 from mtkit.corpus.files import read_lines
-from mtkit.corpus.read import Pair
+from mtkit.corpus.read import Pair, read_corpus
 from mtkit.corpus.rules import held_out_keys, key_of
 from mtkit.corpus.statistics import Languages
 from mtkit.init.config_text import Chosen, choose_settings, render
@@ -404,19 +404,17 @@ def test_a_stream_cannot_be_the_config(corpus: Path, capsys: pytest.CaptureFixtu
     assert "/dev/stdout is no file" in capsys.readouterr().err
 
 
-def test_the_corpus_is_read_twice(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readings = []
+def test_the_corpus_is_read_once(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings: list[Corpus] = []
+    original = read_corpus
 
-    def count_pairs(pairs: Corpus | list[Corpus]) -> Iterator[Pair]:
-        if pairs:  # there are no other sets
-            readings.append(pairs)
-        return original(pairs)
+    def count_and_read(corpus: Corpus, index: int) -> Iterator[Pair]:
+        readings.append(corpus)
+        return original(corpus, index)
 
-    original = read.read_pairs
-    for module in ("corpus.check", "init.init"):
-        monkeypatch.setattr(f"mtkit.{module}.read_pairs", count_pairs)
+    monkeypatch.setattr(store, "read_corpus", count_and_read)
     assert call("init", "a.en", "a.ko") == 0
-    assert readings == [TextCorpus(source="a.en", target="a.ko")] * 2
+    assert readings == [TextCorpus(source="a.en", target="a.ko")]
 
 
 def test_declared_languages_are_checked_and_unknown_ones_asked_for(

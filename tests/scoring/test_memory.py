@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mtkit.corpus.read import Pair
 from mtkit.scoring import memory as translation_memory
-from mtkit.scoring.memory import SpreadSample, translate_by_memory
+from mtkit.scoring.memory import translate_by_memory
 
 WORDS = ["the", "a", "Dog", "cat", "runs", "sleeps,", "on", "under", "grass", "roof."]
 LETTERS = "他今天在家看书我明学校"
@@ -64,23 +61,3 @@ def test_the_nearest_source_is_that_of_an_exhaustive_search(
 
 def test_nothing_is_similar_to_a_memory_without_pairs() -> None:
     assert translate_by_memory(["a dog", ""], []) == ["", ""]
-
-
-@given(st.integers(1, 20), st.integers(0, 200))
-def test_a_sample_is_spread_over_the_corpus_and_bounded(size: int, count: int) -> None:
-    sample = SpreadSample(size)
-    pairs = pairs_of([f"source {row}" for row in range(count)])
-    assert list(sample.draw_from(pairs)) == pairs
-    rows = [pair.line for pair in sample.pairs]
-    assert len(rows) <= size and sample.is_complete == (count <= size)
-    if not sample.is_complete:
-        distances = {later - earlier for earlier, later in pairwise(rows)}
-        assert len(distances) <= 1 and 2 * len(rows) >= size - 1
-        assert rows[0] == 0 and count - rows[-1] <= count / len(rows) + 2 * count / size
-
-
-def test_blank_pairs_are_not_remembered() -> None:
-    sample = SpreadSample(9)
-    blank = [Pair("", "x", 0, "file", 1), Pair("x", " ", 0, "file", 2)]
-    assert len(list(sample.draw_from([*blank, *pairs_of(["a"])]))) == 3
-    assert [pair.source for pair in sample.pairs] == ["a"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import tokenizer_recipe
 from mtkit.config.settings import Config
-from mtkit.corpus.read import read_pairs
+from mtkit.corpus.store import temporary_rows
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import Tokenizer, read_model
@@ -119,24 +119,24 @@ def test_separate_models_serve_source_and_target(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [1, 3])
 def test_every_pair_has_the_same_chance_of_being_sampled(tmp_path: Path, size: int) -> None:
     lines = [str(i) for i in range(5)]
-    corpus = config(tmp_path, lines, lines).data.train
     seen = [0] * 5
-    for seed in range(400):
-        sample = sample_pairs(read_pairs(corpus), size, seed)
-        assert len(sample) == len(set(sample)) == size
-        for source, target in sample:
-            assert source == target
-            seen[int(source)] += 1
+    with temporary_rows(config(tmp_path, lines, lines).data.train) as rows:
+        for seed in range(400):
+            sample = sample_pairs(rows, size, seed)
+            assert len(sample) == len(set(sample)) == size
+            for source, target in sample:
+                assert source == target
+                seen[int(source)] += 1
     assert all(abs(count - 80 * size) < 45 for count in seen)
 
 
-def test_a_sample_of_long_lines_is_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_of_long_lines_is_smaller(tmp_path: Path) -> None:
     lines = [f"{i:05}" for i in range(100)]
-    corpus = config(tmp_path, lines, lines).data.train
-    monkeypatch.setattr("mtkit.tokenizer.train_spm.MAX_SAMPLE_CHARACTERS", 200)
-    for size in (10, 50, 1000):
-        sample = sample_pairs(read_pairs(corpus), size, seed=1)
-        assert len(sample) == len(set(sample)) == min(size, 20)
+    with temporary_rows(config(tmp_path, lines, lines).data.train) as rows:
+        for size in (10, 50, 1000):
+            sample = rows.draw(size, seed=1, max_bytes=200).tolist()
+            assert len(sample) == len(set(sample)) == min(size, 20)
+            assert sample == sorted(sample)
 
 
 def test_the_sample_follows_the_seed(tmp_path: Path) -> None:

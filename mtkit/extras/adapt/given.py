@@ -132,7 +132,8 @@ def open_given_model(
         old_text += validation_pairs(batches)
     measuring = [*old_text, *test_pairs(opened)]
     if keep is not None:
-        old_text = [*read_pairs(keep)]
+        with blame_setting(("--keep",)):
+            old_text = [*read_pairs(keep)]
     elif batches is not None:
         old_text += kept_pairs(opened)
     old_text = [pair for pair in old_text if not pair.blank]

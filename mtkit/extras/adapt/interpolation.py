@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from mtkit.artifacts.runs import WEIGHTS
-from mtkit.corpus.read import read_pairs
+from mtkit.corpus.sets import open_set
 from mtkit.corpus.spread import spread
 from mtkit.decoding.text.line import Line
 from mtkit.extras.adapt.adaptation import (
@@ -209,10 +209,10 @@ def _read_new_text(run: TrainingRun) -> ScoredText:
 
 def _read_old_text(run: TrainingRun) -> ScoredText | None:
     """Return the lines of data.keep that are translated; None if it is not set."""
-    keep = run.config.data.keep
-    if keep is None:
+    if run.config.data.keep is None:
         return None
-    pairs = [pair for pair in read_pairs(keep) if not pair.blank]
+    with open_set(run.config, "keep") as rows:
+        pairs = [pair for pair in rows if not pair.blank]
     chosen = scored_lines(run.inputs, pairs)
     return ScoredText(
         lines=[Line(pair.source, tag=pair.target_tag) for pair in chosen],

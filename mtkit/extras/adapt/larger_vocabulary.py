@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.runs import config_of, name_of_origin
 from mtkit.artifacts.stage import Draft
-from mtkit.config.corpora import Corpus, listed
+from mtkit.config.corpora import listed
 from mtkit.config.settings import Config
-from mtkit.corpus.read import read_pairs
+from mtkit.corpus.sets import open_set
+from mtkit.corpus.store import CorpusRows, RowNumbers
 from mtkit.errors import UserError, blame_setting
 from mtkit.extras.adapt.new_pieces import extend_tokenizer, is_extension, spell_new_pieces
 from mtkit.report import plural, say
@@ -29,8 +33,9 @@ class LargerVocabulary(GivenVocabulary):
         """Return the tokenizer of a model with new pieces, and say how many they are."""
         settings = config.tokenizer
         old = Tokenizer.load(model)
-        corpora = _find_new_corpora(config, model)
-        sample = sample_pairs(read_pairs(corpora), settings.sample_lines, config.seed)
+        with open_set(config, "train") as rows:
+            new_rows = _find_new_rows(config, model, rows)
+            sample = sample_pairs(rows, settings.sample_lines, config.seed, new_rows)
         sources = list(split_long_lines(source for source, _ in sample))
         targets = list(split_long_lines(target for _, target in sample))
         with blame_setting(("tokenizer", "new_pieces")):
@@ -61,16 +66,18 @@ class LargerVocabulary(GivenVocabulary):
         return grow_weights(weights, source, target)
 
 
-def _find_new_corpora(config: Config, model: Artifact) -> list[Corpus]:
-    """Return the training corpora on which a given model was not trained; all if there are none.
+def _find_new_rows(config: Config, model: Artifact, rows: CorpusRows) -> RowNumbers | None:
+    """Return the training pairs on whose corpora a given model was not trained; None: all pairs.
 
     The others are replayed, and the vocabulary of the model was made for them.
     """
-    corpora = listed(config.data.train)
     try:
         before = listed(config_of(model.path.parent).data.train)
     except UserError:  # the model is not in its run
-        return corpora
+        return None
     known = [corpus.model_copy(update={"weight": 1.0}) for corpus in before]
-    new = [corpus for corpus in corpora if corpus.model_copy(update={"weight": 1.0}) not in known]
-    return new or corpora
+    new: list[NDArray[np.int64]] = []
+    for index, corpus in enumerate(rows.corpora):
+        if corpus.model_copy(update={"weight": 1.0}) not in known:
+            new.append(np.array(rows.rows_of(index)))
+    return np.concatenate(new) if new else None

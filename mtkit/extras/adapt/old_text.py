@@ -24,7 +24,6 @@ from mtkit.batching.encode import key_of_pair
 from mtkit.config.corpora import Corpus, DatasetCorpus, listed
 from mtkit.corpus.files import existing_file
 from mtkit.corpus.read import Pair, hash_corpora, paths_of, read_pairs
-from mtkit.corpus.readable import check_readable
 from mtkit.errors import MtkitError, UserError
 from mtkit.models.folder import OpenedModel
 from mtkit.report import printable, say, warn
@@ -143,7 +142,6 @@ def _unchanged(
                 raise UserError(f"the files take over {MAX_OLD_BYTES >> 30} GiB in all")
             if not hash_corpora(corpus, name).items() <= artifact.manifest["inputs"].items():
                 raise UserError(f"{_list_files(corpus)} is not the text that the run had")
-            check_readable(corpus, (name,))
         except MtkitError as problem:
             use = "give it with --keep" if setting == "data.keep" else "add it to the new config"
             message = f"{name} of {given.run / SETTINGS} is not used: {problem}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from mtkit.artifacts.runs import check_other_run
-from mtkit.corpus.read import Pair, paths_of, read_pairs
+from mtkit.corpus.read import Pair, paths_of
+from mtkit.corpus.store import CorpusRows
 from mtkit.errors import UserError, blame_setting
 from mtkit.extras.adapt.from_model import AdaptedModel, propose_adaptation
 from mtkit.extras.adapt.given import describe_swap, open_given_model
@@ -30,7 +32,7 @@ class FromModel(Start):
         return self.given.held_out
 
     def propose(
-        self, facts: CorpusFacts, sample: Sequence[Pair]
+        self, facts: CorpusFacts, sample: Sequence[Pair], texts: Sequence[CorpusRows]
     ) -> tuple[CorpusFacts, AdaptedModel]:
         """Plan the adaptation of the given model; return the facts as they are."""
         options = self.options
@@ -39,7 +41,7 @@ class FromModel(Start):
             facts,
             sample,
             options.minutes,
-            new=read_pairs([*options.corpora]),
+            new=chain.from_iterable(texts),
             how_to_swap=describe_swap(options.corpora[0]),
             new_vocabulary=options.new_vocabulary,
         )
