@@ -1,13 +1,18 @@
-"""Encode the training rows chunk by chunk.
+"""Encode the training rows chunk by chunk, in this process or in several.
 
-A chunk depends on its own rows and on the settings only.
+A chunk depends on its own rows and on the settings only. So the results are the same, whoever
+encodes it.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
+from threading import Thread
 
 from mtkit.batching.encode import Encoded, encode_chunk
 from mtkit.batching.hints import HintWriter
@@ -15,11 +20,17 @@ from mtkit.config.settings import Config, SetName
 from mtkit.corpus.rules import PairFilter, held_out_keys
 from mtkit.corpus.statistics import statistics_by_corpus
 from mtkit.corpus.store import CorpusRows
+from mtkit.errors import MtkitError
+from mtkit.machine import count_cores
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.tokenizer.train_spm import sample_pairs
 
 ALIGNED_PAIRS = 100_000
 """Number of pairs from which links between words are learned."""
+MIN_PROCESS_ROWS = 100_000
+"""Fewest rows for a process; for fewer, starting it would take longer than encoding."""
+TASK_CHUNKS = 16
+"""Number of chunks that are sent to a process at a time."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +71,61 @@ class TrainEncoder:
         return [plain, encode_chunk(second_forms, self.tokenizer, self.max_length)]
 
     def encode_all(self) -> Iterator[list[Encoded]]:
-        """Yield all chunks in order."""
-        yield from map(self.encode, self.rows.split())
+        """Yield all chunks in order; for many rows, encode them in processes.
+
+        Raises:
+            MtkitError: a process was killed.
+        """
+        chunks = self.rows.split()
+        processes = min(count_cores(), len(self.rows) // MIN_PROCESS_ROWS)
+        if processes < 2:
+            yield from map(self.encode, chunks)
+            return
+        from joblib import Parallel, delayed
+        from joblib.externals.loky import get_reusable_executor
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+        parallel = Parallel(
+            processes,
+            return_as="generator",
+            batch_size=TASK_CHUNKS,
+            pre_dispatch=2 * TASK_CHUNKS * processes,
+            initializer=_prepare_process,
+            initargs=(self, os.getpid()),
+            max_nbytes=None,  # no files in /dev/shm, which a killed process would leave
+        )
+        try:
+            yield from parallel(delayed(_encode)(chunk) for chunk in chunks)
+        except TerminatedWorkerError:
+            raise MtkitError(
+                "a process that encodes pairs was killed; if memory ran out, limit the number of "
+                "processes with OMP_NUM_THREADS"
+            ) from None
+        finally:
+            # joblib would keep idle processes, with their memory, while training begins.
+            get_reusable_executor().shutdown(kill_workers=True)
+
+
+_encoder: TrainEncoder
+"""In a process that encodes: what it encodes with."""
+
+
+def _prepare_process(encoder: TrainEncoder, parent: int) -> None:
+    """Keep the encoder for all tasks; `parent`: the process that started this one."""
+    global _encoder
+    _encoder = encoder
+    Thread(target=_end_with, args=[parent], daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """Kill this process when its parent has ended, for whatever reason."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _encode(rows: range) -> list[Encoded]:
+    return _encoder.encode(rows)
 
 
 def _make_filter(config: Config, sets: Mapping[SetName, CorpusRows]) -> PairFilter | None:

@@ -1,17 +1,29 @@
-"""Encoding the training corpora: the same bytes, whatever the chunks."""
+"""Encoding the training corpora: the same bytes, in one process and in several."""
 
 from __future__ import annotations
 
+import os
+import select
 import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from commands import call
 from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.batching import train_encoder
 from mtkit.batching.build import build_batches
+from mtkit.batching.encode import Encoded
+from mtkit.batching.train_encoder import TrainEncoder
 from mtkit.config.corpora import Corpus, TableCorpus, TextCorpus
 from mtkit.config.settings import Config
+from mtkit.config.yaml import dump_config
 from mtkit.corpus import store
+from mtkit.errors import MtkitError
 from mtkit.tokenizer.train_spm import train_tokenizer
 
 PAIRS = [
@@ -73,6 +85,16 @@ def other_run(corpora: Config, tmp_path: Path) -> Config:
     return corpora.model_copy(update={"run": str(run)})
 
 
+@pytest.fixture
+def two_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Encode small chunks in two processes."""
+    monkeypatch.setattr(store, "CHUNK_PAIRS", 10)
+    monkeypatch.setattr(train_encoder, "MIN_PROCESS_ROWS", 10)
+    monkeypatch.setattr(train_encoder, "TASK_CHUNKS", 2)
+    monkeypatch.setattr(train_encoder, "count_cores", lambda: 2)
+    yield
+
+
 def expected(corpora: Config) -> Artifact:
     return open_artifact(Path(corpora.run) / "batches", "batches")
 
@@ -83,3 +105,73 @@ def test_the_result_does_not_depend_on_the_size_of_chunks(
 ) -> None:
     monkeypatch.setattr(store, "CHUNK_PAIRS", size)
     assert build_batches(other_run).identity == expected(corpora).identity
+
+
+@pytest.mark.usefixtures("two_processes")
+def test_the_result_does_not_depend_on_the_number_of_processes(
+    corpora: Config, other_run: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: TrainEncoder, rows: range) -> list[Encoded]:
+        raise AssertionError("encoded in this process")
+
+    monkeypatch.setattr(TrainEncoder, "encode", fail)
+    assert build_batches(other_run).identity == expected(corpora).identity
+
+
+@pytest.mark.usefixtures("two_processes")
+def test_a_killed_process_is_an_error_of_one_line_and_leaves_nothing(
+    other_run: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "mtkit.yaml"
+    config.write_text(dump_config(other_run), "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_encoder, "_encode", _end_process)
+        assert call("batch", "-c", str(config)) == MtkitError.exit_code
+    last_line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "a process that encodes pairs was killed" in last_line
+    assert not list(Path(other_run.run).glob("*batches*"))
+    build_batches(other_run)
+
+
+def _end_process(rows: range) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+WAITING_COMMAND = """
+import os, signal, sys
+from mtkit.batching import train_encoder
+from mtkit.cli.main import main
+from mtkit.corpus import store
+
+def wait(rows):
+    os.write(os.open("pipe", os.O_WRONLY), b"x")
+    signal.pause()
+
+store.CHUNK_PAIRS = train_encoder.MIN_PROCESS_ROWS = 10
+train_encoder.TASK_CHUNKS = 1
+train_encoder.count_cores = lambda: 2
+train_encoder._encode = wait
+main(["batch", "-c", "mtkit.yaml"])
+"""
+"""A command whose processes open a pipe, and wait."""
+MAX_WAIT = 100_000
+"""Milliseconds after which a process that has not begun or ended fails the test."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_processes_end_with_the_command_that_started_them(
+    number: signal.Signals, other_run: Config, tmp_path: Path
+) -> None:
+    (tmp_path / "mtkit.yaml").write_text(dump_config(other_run), "utf-8")
+    os.mkfifo(tmp_path / "pipe")
+    pipe = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    events = select.poll()
+    events.register(pipe, select.POLLIN)
+    command = [sys.executable, "-c", WAITING_COMMAND]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        assert events.poll(MAX_WAIT), "no process has begun"
+        process.send_signal(number)
+    while select.POLLHUP not in (ready := [event for _, event in events.poll(MAX_WAIT)]):
+        assert ready, "a process has not ended"
+        os.read(pipe, 100)
+    os.close(pipe)

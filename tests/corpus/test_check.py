@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from checks import check_corpus
 from commands import call
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import DROP_RULES, BatchingSettings, Config
-from mtkit.corpus.check import CorpusReport
+from mtkit.corpus.check import CorpusReport, check_corpus
 from mtkit.corpus.findings import check_languages
 from mtkit.corpus.read import MAX_EXCERPT, read_pairs
 from mtkit.corpus.rules import held_out_keys

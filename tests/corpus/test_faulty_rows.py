@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from checks import check_corpus
 from commands import call
 from mtkit.config.settings import DROP_RULES
+from mtkit.corpus.check import check_corpus
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.rules import PairFilter
 from parallel import FAULTS, LINES, write_corpus

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checks import check_corpus
+from mtkit.corpus.check import check_corpus
 from mtkit.corpus.misalignment import Passage, find_passages, line_features
 from parallel import LINES, random_words, write_corpus
 

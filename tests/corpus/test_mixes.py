@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from checks import check_corpus
 from commands import call
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import DROP_RULES, Config
+from mtkit.corpus.check import check_corpus
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import compute_statistics, statistics_by_corpus

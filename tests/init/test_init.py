@@ -19,7 +19,6 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from checks import check_corpus
 from commands import Stdin, call
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import build_batches
@@ -28,6 +27,7 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.config.settings import DROP_RULES, Config
 from mtkit.config.yaml import load_config
 from mtkit.corpus import store
+from mtkit.corpus.check import check_corpus
 from mtkit.corpus.files import read_lines
 from mtkit.corpus.read import Pair, read_corpus
 from mtkit.corpus.rules import held_out_keys, key_of
