@@ -24,8 +24,8 @@ PluginGroup = Literal[
 - commands: a function for Typer, or a `CommandGroup`.
 - importers: a subclass of `Importer`; its name is the end of the files' names, such as ".tsv".
 - exporters: a function of a model and an output path; its name is that of the format.
-- text_steps: a function of spans and a context, like those in `STEPS` of
-  mtkit.decoding.text.pipeline.
+- text_steps: a function of a segment and a context, like those in `STEPS` of
+  mtkit.decoding.text.pipeline; in alphabetical order, before these.
 - accelerations: a subclass of `Acceleration`; its name is the type of a device, such as "cuda".
 - actions: what the core calls for an option or a setting, by a name such as "dry_run" (of
   `train --dry-run`): a function, or a class such as `FineTuning`, of which the core has the base.

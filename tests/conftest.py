@@ -135,9 +135,3 @@ def threads_are_as_before() -> Iterator[None]:
     yield
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-
-
-@pytest.fixture
-def unlimited_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep every translation with its terms: models with random weights make no good ones."""
-    monkeypatch.setattr("mtkit.decoding.search_again.is_worse", lambda *_: False)

@@ -16,7 +16,6 @@ from mtkit.errors import UserError
 
 MODULE = """
 from mtkit.corpus.importers import Importer
-from mtkit.decoding.text.line import Answer, SplitSpan, join_answers
 
 
 class EqualSigns(Importer):
@@ -31,13 +30,12 @@ class EqualSigns(Importer):
     check_input = check_output = open_column = lambda *_: None
 
 
-def shout(spans, context):
-    return [SplitSpan([span], join=upper) for span in spans]
+def shout(segment, context):
+    return [segment.with_change(upper)]
 
 
-def upper(answers):
-    answer = join_answers(answers)
-    return Answer(answer.text.upper() + "!", answer.links)
+def upper(translation):
+    return translation.respell([*translation.string[:-1].upper(), translation.string[-1:] + "!"])
 """
 ENTRY_POINTS = """
 [mtkit.importers]

@@ -53,6 +53,26 @@ def _one_hot(words: Sequence[int]) -> Float[np.ndarray, "N W"]:
     return identity[list(words)]
 
 
+def sharpen(
+    weights: Float[np.ndarray, "J I"], power: float, rounds: int
+) -> Float[np.ndarray, "J I"]:
+    """Return weights of which each row sums to 1, and all columns have nearly the same sum.
+
+    The powers of the weights are divided by the sums of their columns and their rows in turn
+    (Sinkhorn 1964). So no source word takes part in all links, as the first or the last word often
+    does in attention.
+    """
+    smallest = 1e-6  # in place of a weight of 0, whose row could be empty
+    shares: Float[np.ndarray, "J I"] = (
+        weights / weights.max(axis=1, keepdims=True).clip(min=smallest)
+    ).clip(min=smallest)
+    shares = shares.astype(np.float64) ** power
+    for _ in range(rounds):
+        shares = shares / shares.sum(axis=0, keepdims=True)
+        shares = shares / shares.sum(axis=1, keepdims=True)
+    return shares
+
+
 def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
     """Link each target word to its best source word, and each source word to its best target word.
 

@@ -21,13 +21,12 @@ from mtkit.decoding.engines.auto import AutoEngine
 from mtkit.decoding.engines.engine import Engine, EngineOptions, Request, check_names
 from mtkit.decoding.estimation.estimator import WITHOUT_FACTS, Estimator, load_estimator
 from mtkit.decoding.estimation.flags import FLAGS_WITH_FACTS
+from mtkit.decoding.glossary import load_glossary
 from mtkit.decoding.losses import Losses
-from mtkit.decoding.search_again import FAULTS, LOST_SPAN, DraftTranslations
-from mtkit.decoding.text.glossary import load_glossary
+from mtkit.decoding.search_again import LOOP, find_loops, replace_loops, without_repetitions
 from mtkit.decoding.text.line import Line, Translation
-from mtkit.decoding.text.pipeline import Window, open_window
+from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.tags import check_tag
-from mtkit.decoding.text.terms import direct_glossary
 from mtkit.errors import MtkitError, TranslationWarning, UserError
 from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.prefetch import Prefetcher
@@ -117,7 +116,7 @@ class Translator:
         if request is None:
             return self.request
         if isinstance(request, Request):
-            return direct_glossary(request, self.tokenizer, self.estimator)
+            return direct_glossary(request, self.estimator)
         raise TypeError(
             f"request: expected a Request, not {describe_type(request)}; make one with "
             "`translator.request.changed(...)`"
@@ -174,44 +173,21 @@ class Translator:
     def _translate(
         self, lines: Sequence[Line], request: Request, *, alone: bool
     ) -> Searches[list[Translation]]:
-        """Translate lines; if a span is lost, such as a URL, split the line at spans and try again.
-
-        The second translation replaces the first one if it has lost fewer spans.
-        """
+        """Search for the sentences of the lines, then again for those with a loop."""
         window = open_window(lines, self.tokenizer, request, self.estimator)
-        translations = yield from self._search(window, alone=alone)
-        lossy = [number for number, first in enumerate(translations) if first.lost]
-        # Not for a model with placeholders, which loses none; nor for random samples.
-        if not lossy or self.tokenizer.has_hints or not request.may_search_again:
-            return translations
-        lossy_lines = [lines[number] for number in lossy]
-        cut = open_window(lossy_lines, self.tokenizer, request, self.estimator, cuts_at_spans=True)
-        second_translations = yield from self._search(cut, alone=alone)
-        for number, second in zip(lossy, second_translations, strict=True):
-            if len(second.lost) < len(translations[number].lost):
-                mended = (*second.mended, LOST_SPAN)
-                translations[number] = replace(second, mended=mended)
-        return translations
-
-    def _search(self, window: Window, *, alone: bool) -> Searches[list[Translation]]:
-        """Search for the sentences of a window, then again for those with a fault."""
-        request = window.context.request
         wider = _with_spare_hypotheses(request)
         # `yield` hands a search to the caller, and gets its answers (see `Searches`).
         answers = yield self.engine.search(window.sentences, wider, alone=alone)
-        draft = DraftTranslations(window, answers, window.join(answers))
-        if not request.may_search_again:
-            return draft.translations
-        for fault in FAULTS:
-            # First the hypotheses that the search has found already, then another search.
-            fault.mend(draft, fault.find_known(draft))
-            sentences = fault.find(draft)
-            if not sentences:
-                continue
-            changed = fault.change(wider)
-            answers = yield self.engine.search([*sentences.values()], changed, alone=alone)
-            fault.mend(draft, dict(zip(sentences, answers, strict=True)))
-        return draft.translations
+        loops = find_loops(window, answers)
+        if not loops:
+            return window.join(answers)
+        sentences = [window.sentences[number] for number in loops]
+        second = yield self.engine.search(sentences, without_repetitions(wider), alone=alone)
+        changed = replace_loops(window, answers, loops, second)
+        translations = window.join(answers)
+        for number in changed:
+            translations[number] = replace(translations[number], mended=(LOOP,))
+        return translations
 
     def attention(
         self, source: str, target: str | None = None, *, subwords: bool = False
@@ -308,7 +284,7 @@ def load(
             replace(model, config=model.config.model_copy(update=changed)) for model in models
         ]
         estimator = _open_estimator(models)
-        request = direct_glossary(request, models[0].tokenizer, estimator)
+        request = direct_glossary(request, estimator)
         engine = AutoEngine(models, options, request)
         return Translator(engine, models[0].tokenizer, request, models, estimator)
 
@@ -319,6 +295,24 @@ def load(
                 f"path: expected the path of a run or model, not {describe_type(place)}"
             )
     return read_models(paths, load_opened)
+
+
+def direct_glossary(request: Request, estimator: Estimator) -> Request:
+    """Return the request with its glossary in the direction of the model.
+
+    Raises:
+        UserError: the glossary is for other languages.
+    """
+    glossary = request.glossary
+    if not glossary:
+        return request
+    source, target = request.settings.sentences, request.settings.tag
+    if estimator.facts is not None:
+        statistics = estimator.facts.statistics
+        source = source or statistics.source.declared or statistics.source.language
+        target = target or statistics.target.declared or statistics.target.language
+    directed = glossary.directed((source, target))
+    return request if directed is glossary else replace(request, glossary=directed)
 
 
 def _open_estimator(models: Sequence[OpenedModel]) -> Estimator:
@@ -347,14 +341,11 @@ def _with_spare_hypotheses(request: Request) -> Request:
     """Return a request for all hypotheses of the beam; for an n-best list the beam is doubled.
 
     The spare ones replace hypotheses with incomplete characters and duplicate texts. With twice the
-    beam a batch has half as many sentences, so it takes no more memory. With a glossary they have
-    scores, by which translations with its terms are compared with others.
+    beam a batch has half as many sentences, so it takes no more memory.
     """
     settings = request.settings
     if request.sampling is not None:
         return request
-    if request.glossary:
-        request = replace(request, scores=True)
     if request.n_best == 1:
         return replace(request, n_best=settings.beam)
     wider = {"beam": 2 * settings.beam, "batch_tokens": max(1, settings.batch_tokens // 2)}

@@ -2,7 +2,7 @@
 
 A subword that begins with SentencePiece's space symbol begins a word. In scripts without spaces,
 every subword is a word. (Alignments use other words, separated by white space:
-`mtkit.decoding.text.words.Words`.)
+`mtkit.decoding.text.words.spaced_words`.)
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.text.line import Line
 from mtkit.decoding.text.pipeline import open_window
-from mtkit.decoding.text.sentences import UNSPACED
 from mtkit.decoding.text.tags import check_tag
+from mtkit.decoding.text.words import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device
 from mtkit.models.encoder_decoder import EncoderDecoder

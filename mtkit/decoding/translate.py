@@ -243,7 +243,7 @@ class Input(ABC):
 
 
 @dataclass(frozen=True)
-class Text(Input):
+class TextInput(Input):
     """The lines of a file or stream."""
 
     source: io.BufferedReader
@@ -293,7 +293,7 @@ def _open_input(files: Files, form: Format) -> Iterator[Input]:
         yield table
         return
     with open_input(files.input) as source:
-        yield Text(source, files, form)
+        yield TextInput(source, files, form)
 
 
 def translate(translator: Translator, files: Files, form: Format) -> None:
@@ -369,7 +369,6 @@ class _Tally:
         self._truncated = 0
         self._truncated_lines: list[int] = []
         """The first MAX_NAMED_LINES of these lines."""
-        self._with_forced_terms = 0
 
     @property
     def rate(self) -> float:
@@ -382,7 +381,6 @@ class _Tally:
         self._losses.count(translations)
         for translation in translations:
             self.last += 1
-            self._with_forced_terms += "term" in translation.mended
             if translation.truncated:
                 self._truncated += 1
                 if len(self._truncated_lines) < MAX_NAMED_LINES:
@@ -405,11 +403,6 @@ class _Tally:
 
     def say_what_is_missing(self) -> None:
         """Say which translations lacked a term, have lost something, or are incomplete."""
-        if self._with_forced_terms:
-            say(
-                f"{plural(self._with_forced_terms, self._unit)} translated a second time, by "
-                "PyTorch, because the first translation lacked a term of the glossary"
-            )
         self.warn_of_losses()
         if self._truncated:
             lines = ", ".join(map(str, self._truncated_lines))

@@ -28,12 +28,15 @@ from mtkit.decoding.estimation.facts import TrainingFacts
 from mtkit.decoding.estimation.flags import FLAGS, find_flags
 from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.limits import limit_lengths
-from mtkit.decoding.text.line import Line, Translation
-from mtkit.decoding.text.untranslatable import find_untranslatable, lost_spans, without_spans
+from mtkit.decoding.text.demands import find_unmet
+from mtkit.decoding.text.line import Context, Line, Translation
+from mtkit.decoding.text.pipeline import begin_line, demands_of, own_text_of
+from mtkit.decoding.text.text import Text
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.report import say, silently
 from mtkit.scoring.metrics import score, sentence_chrf
 from mtkit.training.setup import RunInputs
+from mtkit.training.stand_in import choose_stand_in
 
 BIGRAM_BLOCK = 1 << 16
 """Number of training pairs whose subword pairs are collected at once."""
@@ -57,6 +60,8 @@ MAX_COST = 0.05
 
 A subword takes about the same time in both.
 """
+STAND_IN_COST = 0.01
+"""The same for the choice of a stand-in."""
 FOLDS = 5
 """Confidence is compared with lines that it was not fitted to, by cross-validation."""
 TYPICAL_FEATURES = np.array([[1.0, 1.0], [2.0, 1.0]])
@@ -84,7 +89,8 @@ def make_estimator(inputs: RunInputs, model: EncoderDecoder, steps: int) -> Esti
     It has no calibration if the validation set has too few lines. The result depends on nothing
     but the arguments, so that an interrupted run ends with the same estimator.
     """
-    facts = collect_facts(inputs)
+    sample = _sample_pairs(inputs)
+    facts = collect_facts(inputs, sample)
     translator = Translator(
         PyTorchEngine(model),
         inputs.tokenizer,
@@ -92,13 +98,32 @@ def make_estimator(inputs: RunInputs, model: EncoderDecoder, steps: int) -> Esti
         estimator=Estimator(facts),
     )
     with closing(translator):
+        facts = replace(facts, stand_in=_find_stand_in(inputs, translator, facts, sample, steps))
         calibration = _calibrate(inputs, translator, steps)
     return Estimator(facts, calibration)
 
 
-def collect_facts(inputs: RunInputs) -> TrainingFacts:
+def _find_stand_in(
+    inputs: RunInputs,
+    translator: Translator,
+    facts: TrainingFacts,
+    sample: Sequence[Pair],
+    steps: int,
+) -> str:
+    """Return what the model should read in place of a placeholder."""
+    data = inputs.data
+    lines = [
+        Line(source, tag=tag)
+        for source, tag in zip(data.valid_source, data.valid_tags, strict=True)
+    ]
+    subwords = max(1, sum(map(len, inputs.tokenizer.encode_target(list(data.valid_target)))))
+    budget = STAND_IN_COST * steps * inputs.config.batching.max_tokens
+    max_translations = int(budget * len(lines) / subwords)
+    return choose_stand_in(sample, translator, facts, lines, data.valid_target, max_translations)
+
+
+def collect_facts(inputs: RunInputs, sample: list[Pair]) -> TrainingFacts:
     """Return what the training data shows."""
-    sample = _sample_pairs(inputs)
     with silently():
         languages = (None, inputs.config.data.target_language)
         # The sample is text of the corpus, which a model must not hold.
@@ -152,12 +177,15 @@ def _unreliable_flags(
     sources = inputs.tokenizer.encode_source([pair.source for pair in sample])
     targets = inputs.tokenizer.encode_target([pair.target for pair in sample])
     counts = dict.fromkeys((flag.name for flag in FLAGS), 0)
+    context = Context(inputs.tokenizer, Request(inputs.config.decoding))
     for pair, source_ids, target_ids in zip(sample, sources, targets, strict=True):
+        pieces = begin_line(Line(pair.source), context)
+        unmet = find_unmet(demands_of(pieces), Text(pair.target, ()))
         line = TranslatedLine(
             pair.source,
             pair.target,
-            letters=count_letters(without_spans(pair.source)),
-            lost=lost_spans(find_untranslatable(pair.source), pair.target),
+            letters=count_letters(own_text_of(pieces)),
+            lost=[demand.text for demand in unmet],
             source_parts=[source_ids],
             target_parts=[target_ids],
         )

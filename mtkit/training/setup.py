@@ -39,7 +39,7 @@ from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.locate import flow
 from mtkit.config.settings import Config, SetName
 from mtkit.corpus.sets import hash_sets, open_set
-from mtkit.decoding.text.glossary import Glossary, read_glossary
+from mtkit.decoding.glossary import Glossary, read_glossary
 from mtkit.errors import UserError, blame_setting
 from mtkit.formats.origin import find_given_model
 from mtkit.models.acceleration import find_acceleration

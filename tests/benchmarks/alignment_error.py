@@ -21,7 +21,7 @@ import torch
 from alignments import alignment_error_rate, from_pharaoh
 from mtkit.decoding.alignment import Links, best_links, merge, symmetrise
 from mtkit.decoding.search.forced import teacher_force
-from mtkit.decoding.text.words import Words
+from mtkit.decoding.text.words import spaced_words
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.symbols import EOS
@@ -54,7 +54,7 @@ def read_pairs(run: str, part: str) -> list[Pair]:
             ids = (torch.tensor([[*side, EOS]]) for side in (source, target))
             attention = teacher_force(model, *ids)[1].attention
         assert attention is not None, f"{run}: no attention"
-        of_source, of_target = Words(heard), Words(said)
+        of_source, of_target = spaced_words(heard), spaced_words(said)
         pairs.append(
             Pair(
                 attention[0, ..., :-1],

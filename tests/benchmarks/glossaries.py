@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mtkit.decoding.api import load
-from mtkit.decoding.text.glossary import open_glossary
-from mtkit.decoding.text.line import Translation, WantedTerm
-from mtkit.decoding.text.term_index import index_of
-from mtkit.decoding.text.terms import find_missing
+from mtkit.decoding.text.line import Translation
+from mtkit.extras.terms.glossary import open_terms
+from mtkit.extras.terms.index import index_of
+from mtkit.extras.terms.terms import TermDemand
 from mtkit.scoring.line_files import load_lines
 from mtkit.scoring.metrics import score
 
@@ -89,10 +89,10 @@ def put_term(reference: str, target: str, words: Sequence[str]) -> str | None:
 
 def find_lines(
     sources: Sequence[str], references: Sequence[str], entries: Mapping[str, Sequence[str]]
-) -> list[tuple[str, str, list[WantedTerm]]]:
+) -> list[tuple[str, str, list[TermDemand]]]:
     """Return the first lines with terms, with their references and what these have."""
-    index = index_of(open_glossary({term: words[0] for term, words in entries.items()}))
-    found: list[tuple[str, str, list[WantedTerm]]] = []
+    index = index_of(open_terms({term: words[0] for term, words in entries.items()}))
+    found: list[tuple[str, str, list[TermDemand]]] = []
     for source, reference in zip(sources, references, strict=True):
         terms = index.find_terms(source)
         changed: str | None = reference
@@ -100,7 +100,10 @@ def find_lines(
             words = entries.get(source[term.start : term.end].lower())
             changed = put_term(changed, term.target, words) if changed and words else None
         if terms and changed:
-            wanted = [WantedTerm(term.target, term.is_kept) for term in terms]
+            wanted = [
+                TermDemand(term.start, term.end, term.target, is_kept=term.is_kept)
+                for term in terms
+            ]
             found.append((source, changed, wanted))
     return found[:LINES]
 
@@ -132,7 +135,7 @@ def main() -> None:
                 keys=["bleu", "ter"],
             )
             pairs = zip(lines, texts, strict=True)
-            obeyed = sum(not find_missing(terms, text) for (_, _, terms), text in pairs)
+            obeyed = sum(all(term.is_met(text) for term in terms) for (_, _, terms), text in pairs)
             subwords.append(sum(len(translation.tokens) for translation in found))
             print(
                 f"{name}, {kind}: BLEU {scores['bleu'].value:.2f}, TER {scores['ter'].value:.2f}, "

@@ -25,9 +25,9 @@ from mtkit.decoding.api import Translator, load
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.search.forced import attention_to_source
-from mtkit.decoding.text.line import Line, Subwords, Translation
+from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.pipeline import open_window
-from mtkit.decoding.text.words import Words
+from mtkit.decoding.text.words import spaced_words
 from mtkit.decoding.translate import Files, Format, to_pharaoh, translate
 from mtkit.errors import UserError
 from mtkit.symbols import BOS
@@ -70,7 +70,7 @@ def identity(line: str) -> Links:
 
 @given(st.text(alphabet="ab \t\u3000\u2028\x1c", max_size=12))
 def test_words_are_those_of_str_split(text: str) -> None:
-    words = Words(text)
+    words = spaced_words(text)
     actual: list[list[str]] = [[] for _ in text.split()]
     for place, character in enumerate(text):
         if not character.isspace():
@@ -83,10 +83,11 @@ def test_source_subwords_belong_to_their_words(tokenizer: Tokenizer, text: str) 
     (ids,) = tokenizer.encode_source([text])
     request = Request(DecodingSettings(max_length=200), alignments=True)
     (line,) = open_window([Line(text)], tokenizer, request).lines
-    (leaf,) = line.leaves
-    assert isinstance(leaf, Subwords) and leaf.ids == ids
-    assert line.words is not None
-    numbers = [line.words.at(offset) for offset in leaf.origin]
+    (part,) = line.parts
+    assert part.ids == ids
+    words = spaced_words(line.text)
+    offsets = tokenizer.source_offsets(part.text.string)
+    numbers = [words.at(part.text.origin[offset]) for offset in offsets]
     for number, word in enumerate(text.split()):
         alone = tokenizer.decode(tokenizer.encode_source([word]))[0]
         mine = [i for i, n in zip(ids, numbers, strict=True) if n == number]
@@ -99,7 +100,7 @@ def test_target_subwords_belong_to_their_words(tokenizer: Tokenizer, text: str) 
     text_out = tokenizer.decode([ids])[0]
     offsets = tokenizer.target_offsets([1, *ids, 1])  # unknown symbols have no text
     assert len(offsets) == len(ids) + 2
-    numbers = [Words(text_out).at(offset) for offset in offsets[1:-1]]
+    numbers = [spaced_words(text_out).at(offset) for offset in offsets[1:-1]]
     for number, word in enumerate(text_out.split()):
         mine = [i for i, n in zip(ids, numbers, strict=True) if n == number]
         assert tokenizer.decode([mine])[0].strip() == word

@@ -25,9 +25,10 @@ from mtkit.decoding.estimation.estimator import Estimator
 from mtkit.decoding.estimation.facts import TrainingFacts
 from mtkit.decoding.estimation.flags import FLAGS, find_flags
 from mtkit.decoding.estimation.translated import TranslatedLine
-from mtkit.decoding.text.line import WantedTerm
-from mtkit.decoding.text.terms import find_missing
-from mtkit.decoding.text.untranslatable import find_untranslatable, lost_spans, without_spans
+from mtkit.decoding.text.demands import find_unmet
+from mtkit.decoding.text.line import Context, Line
+from mtkit.decoding.text.pipeline import begin_line, demands_of, own_text_of
+from mtkit.decoding.text.text import Text
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 
@@ -68,15 +69,16 @@ def facts() -> TrainingFacts:
 
 
 def line_of(source: str, text: str, *, is_finished: bool = True) -> TranslatedLine:
+    request = Request(DecodingSettings()).changed(glossary=dict(TERMS))
+    pieces = begin_line(Line(source), Context(SOURCES, request))
+    unmet = find_unmet(demands_of(pieces), Text(text, ()))
     return TranslatedLine(
         source,
         text,
-        letters=count_letters(without_spans(source)),
+        letters=count_letters(own_text_of(pieces)),
         is_finished=is_finished,
-        lost=lost_spans(find_untranslatable(source), text),
-        missing_terms=find_missing(
-            [WantedTerm(target) for term, target in TERMS if term in source], text
-        ),
+        lost=[demand.text for demand in unmet if not demand.is_term],
+        missing_terms=[demand.text for demand in unmet if demand.is_term],
         source_parts=SOURCES.encode_source([source]),
         target_parts=TARGETS.encode_target([text]),
     )

@@ -21,8 +21,9 @@ from mtkit.corpus.files import split_lines
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.text import sentences
 from mtkit.decoding.text.fit import split_to_fit
-from mtkit.decoding.text.line import Answer, Context, Line, Span, join_answers
+from mtkit.decoding.text.line import Context
 from mtkit.decoding.text.sentences import split_sentences
+from mtkit.decoding.text.text import Text, join_texts
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -136,14 +137,11 @@ def parts_of(line: str, limit: int, *, abbreviations: str = "", subwords: int = 
     settings = DecodingSettings(max_length=limit, abbreviations=abbreviations)
     context = Context(Letters(subwords), Request(settings))
     # The line before has other parts, which must not get into those of this line.
-    other, parts = split_to_fit([whole("Why? " * 9), whole(line)], context)
-    text = "".join(text_of(part.ids[::subwords]) for part in other)
+    texts = [Text.of_line("Why? " * 9), Text.of_line(line)]
+    other, parts = split_to_fit(texts, context)
+    text = "".join(text_of(ids[::subwords]) for _, ids in other)
     assert text.replace(" ", "") == "Why?" * 9
-    return [text_of(part.ids[::subwords]) for part in parts]
-
-
-def whole(text: str) -> Span:
-    return Span(text, range(len(text)), Line(text))
+    return [text_of(ids[::subwords]) for _, ids in parts]
 
 
 def text_of(ids: list[int]) -> str:
@@ -213,18 +211,7 @@ def test_parts_are_joined_by_a_space_unless_the_script_has_none() -> None:
 
 
 def joined(texts: list[str]) -> str:
-    return join_answers([Answer(text) for text in texts]).text
-
-
-@given(st.lists(st.text(st.sampled_from("ab 犬。"), max_size=4), min_size=1))
-def test_links_move_with_the_parts_that_are_joined(texts: list[str]) -> None:
-    answers = [
-        Answer(text, [(number, offset) for offset in range(len(text))])
-        for number, text in enumerate(texts)
-    ]
-    actual = join_answers(answers)
-    linked = [(word, actual.text[offset]) for word, offset in actual.links]
-    assert linked == [(number, letter) for number, text in enumerate(texts) for letter in text]
+    return join_texts(map(Text.of_line, texts)).string
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(["en", "zh-TW", "kik"]))

@@ -1,6 +1,6 @@
 """A translation does not depend on the lines around it, whatever is searched again.
 
-The models have random weights, so nearly all translations have a loop, lack a term, or lose a span.
+The models have random weights, so terms and spans stand anywhere.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from architectures import transformer
@@ -19,7 +20,6 @@ from mtkit.decoding.losses import Losses
 from mtkit.decoding.text.line import Line
 from mtkit.decoding.translate import FilePart, Files, Format, translate
 from mtkit.report import silently
-from mtkit.tokenizer.hints import HINT_SYMBOLS
 
 GLOSSARY = {"dog": "boat", "men": "Spain rain", "plain": "", "run": "a"}
 LINES = [
@@ -46,23 +46,13 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "no glossary": {"glossary": {}},
 }
 ENGINES = ["auto", "torch"]
-HINTS = ["without hints", "with hints"]
-CASES = [
-    pytest.param(hints, engine, settings, id=f"{hints}, {engine}, {name}")
-    for number, (name, settings) in enumerate(REQUESTS.items())
-    for hints, engine in zip(HINTS, (ENGINES[number % 2], ENGINES[1 - number % 2]), strict=True)
-]
-"""All pairs of a model and an engine, of a model and a request, and of an engine and a request."""
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", params=HINTS)
-def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    options: dict[str, Any] = {"normalization_rule_name": "identity"}
-    if request.param == "with hints":
-        options |= {"user_defined_symbols": list(HINT_SYMBOLS), "vocab_size": 380}
-    tokenizer = train([*SENTENCES, *LINES], **options)
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tokenizer = train([*SENTENCES, *LINES], normalization_rule_name="identity")
     folder = tmp_path_factory.mktemp("model")
     return write_model(folder / "m", tokenizer, transformer(), as_if_trained, max_length=16)
 
@@ -87,8 +77,9 @@ def many_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mtkit.decoding.search_again.has_loop", lambda text, _: len(text) % 2 == 0)
 
 
-@pytest.mark.usefixtures("unlimited_terms", "many_loops")
-@pytest.mark.parametrize(("model", "engine", "settings"), CASES, indirect=["model"])
+@pytest.mark.usefixtures("many_loops")
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("settings", REQUESTS.values(), ids=REQUESTS)
 def test_each_line_is_translated_as_if_it_were_alone(
     engine: str, settings: dict[str, Any], open_model: Any
 ) -> None:
@@ -99,7 +90,7 @@ def test_each_line_is_translated_as_if_it_were_alone(
         alone = [translator.submit([line]).result()[0] for line in lines]
         in_parts = [*translator.results(lines[:5]), *translator.results(lines[5:])]
     faults = {fault for translation in together for fault in translation.mended}
-    assert faults >= ({"loop", "term"} if translator.request.glossary else {"loop"})
+    assert faults == {"loop"}
     for other in (alone, in_parts):
         for first, second in zip(together, other, strict=True):
             assert second.text == first.text
@@ -109,7 +100,7 @@ def test_each_line_is_translated_as_if_it_were_alone(
             assert [each.text for each in second.alternatives] == texts
 
 
-@pytest.mark.usefixtures("unlimited_terms", "many_loops")
+@pytest.mark.usefixtures("many_loops")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_parts_and_resumed_files_have_the_texts_of_the_whole_file(
     engine: str, open_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -156,26 +147,21 @@ def test_an_engine_searches_each_sentence_as_if_it_were_alone(engine: str, open_
     translator = open_model(engine=engine, glossary={})
     encode = translator.tokenizer.encode_source
     sources = [[*ids, 3] for ids in encode([line for line in LINES if line])]
-    terms: list[list[list[int]]] = [[[20]], [[20, 21], [22]], [[23, 24]], [[25]]]
-    for with_terms in (False, True):
-        sentences = [
-            Sentence(
-                source,
-                prefix=[30, 31] if number % 3 == 0 else [],
-                terms=terms[number % 4] if with_terms else [],
-            )
-            for number, source in enumerate(sources)
-        ]
-        request = translator.request
-        together = translator.engine.search(sentences, request).result()
-        for sentence, hypotheses in zip(sentences, together, strict=True):
-            (alone,) = translator.engine.search([sentence], request).result()
-            assert [each.tokens for each in alone] == [each.tokens for each in hypotheses]
-
-
-def test_no_engine_is_chosen_for_sentences_of_which_only_some_have_terms(open_model: Any) -> None:
-    translator = open_model(engine="auto")
-    with pytest.raises(ValueError, match="separate calls"):
-        translator.engine.search(
-            [Sentence([4, 3]), Sentence([4, 3], terms=[[5]])], translator.request
+    sentences = [
+        Sentence(
+            source,
+            prefix=[30, 31] if number % 3 == 0 else [],
+            needs_attention=number % 2 == 0,
         )
+        for number, source in enumerate(sources)
+    ]
+    request = translator.request
+    together = translator.engine.search(sentences, request).result()
+    for sentence, hypotheses in zip(sentences, together, strict=True):
+        (alone,) = translator.engine.search([sentence], request).result()
+        assert [each.tokens for each in alone] == [each.tokens for each in hypotheses]
+        for first, second in zip(alone, hypotheses, strict=True):
+            has_attention = sentence.needs_attention and bool(first.tokens)
+            assert (first.attention is not None) >= has_attention
+            if first.attention is not None and second.attention is not None:
+                np.testing.assert_allclose(first.attention, second.attention, atol=1e-5)

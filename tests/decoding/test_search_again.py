@@ -7,22 +7,18 @@ import weakref
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import pytest
 
-from architectures import seq2seq, transformer
 from estimators import ESTIMATOR
-from folders import SENTENCES, as_if_trained, train, write_model
+from folders import SENTENCES, train
 from mtkit.config.decoding import DecodingSettings
-from mtkit.decoding.api import Translator, load
+from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Engine, Hypothesis, NBestLists, Request, Sentence
-from mtkit.decoding.search_again import MAX_DROP, MAX_TERM_SUBWORDS, NGRAM_IN_LOOP, encode_terms
-from mtkit.decoding.text import pipeline
-from mtkit.decoding.text.line import Context, Line, Span, SplitSpan, Translation, WantedTerm
-from mtkit.decoding.text.term_subwords import encode_term, find_word_parts
+from mtkit.decoding.search_again import NGRAM_IN_LOOP
+from mtkit.decoding.text.line import Translation
 from mtkit.errors import MtkitError
 
 PATIENCE = 60
@@ -119,7 +115,7 @@ def test_without_a_loop_there_is_one_search_and_the_same_translations() -> None:
     assert len(engine.searches) == 1
 
 
-def test_a_loop_that_the_source_has_too_is_no_fault() -> None:
+def test_a_loop_that_the_source_has_too_stays() -> None:
     translator, engine = translator_of([LOOP])
     assert translator.translate(["dog dog dog dog dog dog"]) == [LOOP]
     assert len(engine.searches) == 1
@@ -164,221 +160,12 @@ def test_an_n_best_list_comes_from_one_search() -> None:
     assert [translation.text, translation.alternatives[0].text] == [CLEAN, "It rains."]
 
 
-# Terms
-
-
-@pytest.fixture
-def dog(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A glossary by which every sentence with "dog" must have "men" and "boat"."""
-
-    def expect(spans: Sequence[Span], _: Context) -> list[SplitSpan]:
-        wanted = [WantedTerm("men"), WantedTerm("boat")]
-        terms = [wanted if "dog" in span.text else [] for span in spans]
-        return [SplitSpan([span], terms=of) for span, of in zip(spans, terms, strict=True)]
-
-    finish = pipeline.Window._finish
-
-    def finish_and_compare(window: Any, answer: Any, hypotheses: Any, line: Any) -> Translation:
-        translation = finish(window, answer, hypotheses, line)
-        wanted = [term.text for terms in line.terms_of_parts for term in terms]
-        missing = [term for term in wanted if term not in translation.text]
-        return replace(translation, missing_terms=missing)
-
-    monkeypatch.setattr(pipeline, "STEPS", [*pipeline.STEPS[:-1], expect, pipeline.STEPS[-1]])
-    monkeypatch.setattr(pipeline.Window, "_finish", finish_and_compare)
-
-
-@pytest.mark.usefixtures("dog")
-def test_sentences_without_their_terms_are_searched_with_the_missing_ones() -> None:
-    script = (["It rains.", "A dog runs here.", "Two men run."], ["A men boat runs."])
-    translator, engine = translator_of(*script, sentences="en")
-    lines = ["This is one sentence. The dog runs here.", "Any dog."]
-    engine.script[1].append("Two men boat.")
-    first, second = translator.results(lines)
-    assert first.text == "It rains. A men boat runs."
-    assert second.text == "Two men boat."
-    assert first.mended == second.mended == ("term",)
-    assert first.missing_terms == second.missing_terms == []
-    (sentences, request), (again, other_request) = engine.searches
-    men, boat = (encode_term(TOKENIZER, term) for term in ("men", "boat"))
-    assert again == [
-        replace(sentences[1], terms=[men, boat]),
-        replace(sentences[2], terms=[boat]),
-    ]
-    assert other_request == request
-
-
-@pytest.mark.usefixtures("dog")
-def test_a_hypothesis_of_the_first_search_that_has_all_terms_costs_no_second_search() -> None:
-    ranked = "Any old dog.|Two old plains.|Any men boat.|Men, men boat."
-    translator, engine = translator_of([ranked])
-    (translation,) = translator.results(["Any dog."])
-    assert translation.text == "Any men boat."
-    assert translation.mended == ("term",)
-    assert len(engine.searches) == 1
-
-
-@pytest.mark.usefixtures("dog")
-def test_if_the_terms_do_not_fit_the_first_translation_stays() -> None:
-    translator, _ = translator_of([CLEAN], [""])
-    (translation,) = translator.results(["Any dog."])
-    assert translation.text == CLEAN
-    assert translation.missing_terms == ["men", "boat"]
-
-
-WORSE = {
-    "it hangs the terms behind the full stop": "A dog runs. men boat.",
-    "it has more words": "A men boat runs and rains.",
-    "it has a longer word": "A men boat runnnnnnnnnnnnn.",
-    "it has more full stops": "men. boat.",
-    "it has a loop": "men boat men boat men boat men boat",
-    "it lacks the terms": "A boy runs here.",
-}
-
-
-@pytest.mark.usefixtures("dog")
-@pytest.mark.parametrize("second", WORSE.values(), ids=WORSE)
-def test_a_glossary_never_destroys_a_sentence_the_plain_translation_stays_if(second: str) -> None:
-    translator, _ = translator_of(["A dog runs here."], [second])
-    (translation,) = translator.results(["Any dog."])
-    assert translation.text == "A dog runs here."
-    assert translation.mended == ()
-    assert translation.missing_terms == ["men", "boat"]
-
-
-@pytest.mark.usefixtures("dog")
-@pytest.mark.parametrize(
-    ("second", "is_kept"),
-    [
-        ("It rains men boat on the plain.", True),
-        ("It men boat rains on.", False),
-    ],
-)
-def test_a_term_replaces_at_most_two_words_and_no_phrase(second: str, is_kept: bool) -> None:
-    first = "It rains two dogs here on the plain."
-    translator, _ = translator_of([first], [second])
-    (translation,) = translator.results(["Any dog."])
-    assert translation.text == (second if is_kept else first)
-
-
-@pytest.mark.usefixtures("dog")
-@pytest.mark.parametrize(("drop", "is_kept"), [(0.9 * MAX_DROP, True), (1.1 * MAX_DROP, False)])
-@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
-def test_a_translation_with_the_terms_is_kept_only_if_it_is_not_much_less_probable(
-    drop: float, is_kept: bool, length_penalty: float
-) -> None:
-    translator, engine = translator_of([CLEAN], ["men boat."], length_penalty=length_penalty)
-
-    def complete(future: Future[NBestLists]) -> None:
-        number = engine.futures.index(future)
-        text = engine.script[number][0]
-        found = hypothesis(text)
-        length = len(found.tokens)
-        mean = -1.0 - drop * number  # log P per subword
-        future.set_result([[replace(found, score=mean * length ** (1 - length_penalty))]])
-
-    engine.complete = complete  # type: ignore[method-assign]
-    (translation,) = translator.results(["Any dog."])
-    assert (translation.text == "men boat.") == is_kept
-    assert ("men" in translation.missing_terms) != is_kept
-
-
-@pytest.mark.usefixtures("dog")
-def test_the_first_hypothesis_of_the_second_search_that_is_no_worse_is_kept() -> None:
-    answers = "A dog runs. men boat.|A men boat and a dog.|men boat.|Two men boat."
-    translator, _ = translator_of([CLEAN], [answers], beam=4)
-    (translation,) = translator.results(["Any dog."])
-    assert translation.text == "men boat."
-
-
-@pytest.mark.usefixtures("dog")
-def test_a_translation_with_one_more_term_is_kept_and_one_that_loses_a_term_is_not() -> None:
-    translator, _ = translator_of([CLEAN], ["A men runs."])
-    (translation,) = translator.results(["Any dog."])
-    assert translation.text == "A men runs."
-    assert translation.missing_terms == ["boat"]
-    translator, _ = translator_of(["A men runs."], ["A boat runs."])
-    (translation,) = translator.results(["Any dog."])
-    assert translation.text == "A men runs."
-
-
-def test_a_term_of_several_words_may_take_the_place_of_one_word() -> None:
-    translator, _ = translator_of(["A dog runs."], ["A Two men runs."])
-    (translation,) = translator.results(["Any dog."], glossary={"dog": "Two men"})
-    assert translation.text == "A Two men runs."
-
-
-@pytest.mark.usefixtures("dog")
-def test_terms_are_demanded_of_a_translation_whose_loop_has_ended() -> None:
-    translator, engine = translator_of([LOOP], [CLEAN], ["men boat."])
-    (translation,) = translator.results(["Any dog."])
-    assert translation.text == "men boat."
-    assert translation.mended == ("loop", "term")
-    assert [len(sentence.terms) for (sentence,), _ in engine.searches] == [0, 0, 2]
-    ngrams = [request.settings.no_repeat_ngram for _, request in engine.searches]
-    assert ngrams == [0, NGRAM_IN_LOOP, 0]
-
-
-@pytest.mark.usefixtures("dog")
-def test_no_search_has_sentences_with_terms_and_others_without() -> None:
-    script = ([CLEAN, LOOP, CLEAN, LOOP], [CLEAN, CLEAN], ["men boat."] * 2)
-    translator, engine = translator_of(*script)
-    translator.translate(["Any dog.", "One.", "Two.", "This dog."])
-    kinds = [{bool(sentence.terms) for sentence in sentences} for sentences, _ in engine.searches]
-    assert kinds == [{False}, {False}, {True}]
-
-
-def test_terms_have_few_subwords_all_of_them_spelled_by_the_vocabulary() -> None:
-    window = pipeline.open_window([Line("Any dog.")], TOKENIZER, REQUEST)
-    terms = ["men", "men", "boat", *["boat " * MAX_TERM_SUBWORDS], "rains"]
-    encoded = encode_terms(terms, window.context)
-    assert TOKENIZER.decode(encoded) == ["men", "boat", "rains"]
-
-
-@pytest.mark.parametrize("term", ["dog", "Two men", "no-one", "3 dogs", "x", "狗", "เรือ"])
-def test_a_term_decodes_to_itself_at_any_place(term: str) -> None:
-    corpus = [*SENTENCES, "no-one has 3 dogs 1 x", "一只狗在跑。", "เรือลำหนึ่ง", "狗1"]
-    tokenizer = train([*corpus * 3], vocab_size=400)
-    ids = encode_term(tokenizer, term)
-    assert tokenizer.decode([ids])[0].strip() == term
-    parts = find_word_parts(tokenizer)
-    assert ids[0] not in parts
-    space = "" if term in ("狗", "เรือ") else " "
-    before = "狗" if term == "狗" else "dog"
-    (ids_before,) = tokenizer.encode_target([before])
-    assert tokenizer.decode([[*ids_before, *ids]]) == [before + space + term]
-
-
-@pytest.mark.parametrize("engine", ["auto", "torch", "ctranslate2"])
-@pytest.mark.parametrize("compute_type", ["auto", "int8"])
-@pytest.mark.usefixtures("dog", "unlimited_terms")
-def test_pytorch_finds_translations_with_the_terms_for_every_engine(
-    tmp_path: Path, engine: str, compute_type: str
-) -> None:
-    if (engine, compute_type) == ("torch", "int8"):
-        pytest.skip("PyTorch does not support int8")
-    path = write_model(tmp_path / "model", TOKENIZER, transformer(), as_if_trained, max_length=40)
-    translator = load(path, "cpu", engine=engine, compute_type=compute_type, beam=1)
-    plain = replace(translator.request, search_again=False)
-    lines = [CLEAN, "A dog runs.", "Why?"]
-    before = list(translator.results(lines, plain))
-    after = list(translator.results(lines))
-    assert after[2] == before[2]
-    for translation in after[:2]:
-        assert translation.missing_terms == []
-        assert "term" in translation.mended
-        assert {"men", "boat"} <= set(translation.text.replace(".", " ").split())
-    translator.close()
-
-
-@pytest.mark.usefixtures("dog", "unlimited_terms")
-def test_every_architecture_finds_translations_with_the_terms(tmp_path: Path) -> None:
-    path = write_model(tmp_path / "model", TOKENIZER, seq2seq(), max_length=40)
-    translator = load(path, "cpu", beam=2, n_best=2)
-    (translation,) = translator.results(["A dog runs."])
-    for found in (translation, *translation.alternatives):
-        assert {"men", "boat"} <= set(found.text.replace(".", " ").split())
-    translator.close()
+def test_the_best_hypothesis_without_a_loop_replaces_the_loop() -> None:
+    translator, _ = translator_of([LOOP], [f"{LOOP}|{CLEAN}|It rains."], beam=3, n_best=3)
+    (translation,) = translator.results(["One."])
+    texts = [found.text for found in (translation, *translation.alternatives)]
+    assert texts == [CLEAN, LOOP, "It rains."]
+    assert translation.mended == ("loop",)
 
 
 # Close, cancel, errors

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,8 +15,11 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.text import pipeline
-from mtkit.decoding.text.line import Answer, Context, Line, Span, SplitSpan, join_answers
+from mtkit.decoding.text.demands import MARK, Demand
+from mtkit.decoding.text.line import Context, Line, Segment
 from mtkit.decoding.text.pipeline import open_window
+from mtkit.decoding.text.prefix import keep_prefix
+from mtkit.decoding.text.text import Edit, Text
 from mtkit.tokenizer.codec import Tokenizer
 
 STAND_IN = "Spain"
@@ -37,44 +39,22 @@ def copier(tokenizer: Tokenizer) -> Translator:
 # A step that hides placeholders, as the README describes
 
 
-def hide_placeholders(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
-    return [_hide(span) for span in spans]
-
-
-def _hide(span: Span) -> SplitSpan:
-    hidden: list[str] = []
-    text = ""
-    origin: list[int] = []
-    end = 0
-    for match in re.finditer(r"\{\w+\}", span.text):
-        hidden.append(match[0])
-        text += span.text[end : match.start()] + STAND_IN
-        origin += span.origin[end : match.start()]
-        origin += [span.origin[match.start()]] * len(STAND_IN)
-        end = match.end()
-    part = Span(text + span.text[end:], [*origin, *span.origin[end:]], span.line)
-    return SplitSpan([part], partial(_show, hidden=hidden))
-
-
-def _show(answers: Sequence[Answer], *, hidden: Sequence[str]) -> Answer:
-    answer = join_answers(answers)
-    for placeholder in hidden:
-        place = answer.text.index(STAND_IN)
-        end = place + len(STAND_IN)
-        grown = len(placeholder) - len(STAND_IN)
-        links = [
-            (word, offset if offset < place else max(offset + grown, place))
-            for word, offset in answer.links
-        ]
-        answer = Answer(answer.text[:place] + placeholder + answer.text[end:], links)
-    return answer
+def hide_placeholders(segment: Segment, context: Context) -> list[Segment]:
+    demands: list[Demand] = []
+    edits: list[Edit] = []
+    for match in re.finditer(r"\{\w+\}", segment.string):
+        origin = segment.text.origin
+        start, end = origin[match.start()], origin[match.end() - 1] + 1
+        demands.append(Demand(start, end, match[0], stand_in=STAND_IN))
+        edits.append(Edit(*match.span(), Text.from_one(MARK, end - 1)))
+    return [replace(segment, text=segment.text.replace(edits), demands=demands)]
 
 
 @pytest.mark.parametrize("settings", [{}, {"sentences": "en"}, {"max_length": 7}], ids=str)
 def test_a_new_step_is_a_function_and_an_entry_in_the_list(
     copier: Translator, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "STEPS", (hide_placeholders, *pipeline.STEPS))
+    monkeypatch.setattr(pipeline, "list_first_steps", lambda: (keep_prefix, hide_placeholders))
     lines = ["A dog {animal_name} runs. Why {x}?", "{first} dog.", "Why?", ""]
     request = copier.request.changed(alignments=True, **settings)
     window = open_window([Line(line) for line in lines], copier.tokenizer, request)
@@ -114,8 +94,8 @@ def test_what_becomes_of_a_line_does_not_depend_on_other_lines(
     alone = [open_window([line], tokenizer, request) for line in lines]
     together = open_window(lines, tokenizer, request)
     assert together.sentences == [sentence for window in alone for sentence in window.sentences]
-    leaves = [line.leaves for window in alone for line in window.lines]
-    assert [line.leaves for line in together.lines] == leaves
+    texts_alone = [piece.text for window in alone for line in window.lines for piece in line.pieces]
+    assert [piece.text for line in together.lines for piece in line.pieces] == texts_alone
 
 
 def test_the_tokenizer_encodes_and_decodes_all_lines_of_a_window_together(
@@ -127,9 +107,10 @@ def test_the_tokenizer_encodes_and_decodes_all_lines_of_a_window_together(
     texts = [*SENTENCES, "Two men, one boat. Why?"]
     settings = copier.request.settings.model_copy(update={"sentences": "en", "max_length": 40})
     assert copier.submit(texts, Request(settings)).result()[-1].text == texts[-1]
-    assert calls[:2] == [("encode_source", len(texts) + 1), ("decode", len(texts) + 1)]
-    # Those that repeat subwords are decoded again, together, because they may have loops.
-    assert [name for name, _ in calls[2:]] == ["decode"]
+    # First those that repeat subwords are decoded, together, because they may have loops.
+    (encoded, _, decoded) = calls
+    assert encoded == ("encode_source", len(texts) + 1)
+    assert decoded == ("decode", len(texts) + 1)
 
 
 def recording(tokenizer: Tokenizer, name: str, calls: list[tuple[str, int]]) -> Any:

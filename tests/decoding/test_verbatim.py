@@ -15,8 +15,9 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.engines.engine import Request
-from mtkit.decoding.text.line import Copied, Line, Subwords
+from mtkit.decoding.text.line import Copied, Line
 from mtkit.decoding.text.pipeline import open_window
+from mtkit.decoding.text.words import spaced_words
 from mtkit.tokenizer.codec import Tokenizer
 
 UNTRANSLATED = [
@@ -77,7 +78,7 @@ def translator(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -
 def segments(text: str, tokenizer: Tokenizer, **settings: Any) -> list[str | list[int]]:
     """Return the copied parts of a line as text, and the others as the ids that the model reads."""
     (line,) = open_window([Line(text)], tokenizer, Request(DecodingSettings(**settings))).lines
-    return [leaf.text if isinstance(leaf, Copied) else leaf.ids for leaf in line.leaves]
+    return [piece.text.string if isinstance(piece, Copied) else piece.ids for piece in line.pieces]
 
 
 @pytest.mark.parametrize("line", UNTRANSLATED)
@@ -89,9 +90,8 @@ def test_a_line_without_letters_stays_as_it_is(line: str, translator: Translator
 @given(line=st.text(st.characters(exclude_categories=["L", "Cs"])))
 def test_no_line_without_letters_reaches_the_model(line: str, tokenizer: Tokenizer) -> None:
     parts = segments(line, tokenizer)
-    assert len(parts) == 1
-    assert isinstance(parts[0], str)
-    assert bool(parts[0]) == (not is_blank(line))
+    assert len(parts) == (0 if is_blank(normalise(line)) else 1)
+    assert all(isinstance(part, str) for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -121,11 +121,10 @@ def test_subwords_are_aligned_to_words_of_the_sentence_not_to_equal_marks(
 ) -> None:
     request = Request(DecodingSettings(max_length=5), alignments=True)
     (line,) = open_window([Line("1: 2) 🙃2) A dog runs.")], tokenizer, request).lines
-    copied, *parts = line.leaves
-    assert copied == Copied("1: 2) 🙃")
-    origins = [offset for part in parts if isinstance(part, Subwords) for offset in part.origin]
-    assert line.words is not None
-    words = [line.words.at(offset) for offset in origins]
+    copied = line.pieces[0]
+    assert isinstance(copied, Copied) and copied.text.string == "1: 2) 🙃"
+    numbered = spaced_words(line.text)
+    words = [numbered.at(offset) for part in line.parts for offset in part.text.origin]
     assert words == sorted(words)
     assert set(words) == {2, 3, 4, 5}
 

@@ -54,22 +54,18 @@ from mtkit.decoding.estimation.flags import find_flags
 from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.reading import label_words
 from mtkit.decoding.text.case import truecase
-from mtkit.decoding.text.glossary import open_glossary, read_glossary
-from mtkit.decoding.text.line import Context, Line, Span, WantedTerm
+from mtkit.decoding.text.line import Context, Line, Segment
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.sentences import split_sentences
-from mtkit.decoding.text.term_index import index_of
-from mtkit.decoding.text.terms import find_missing
-from mtkit.decoding.text.untranslatable import (
-    copy_outer_tags,
-    find_untranslatable,
-    is_untranslatable,
-    lost_spans,
-)
+from mtkit.decoding.text.text import Text as SourceText
 from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.errors import MtkitError
 from mtkit.extras.adapt.new_pieces import learn_pieces
+from mtkit.extras.protect.protect import protect
 from mtkit.extras.tables.tables import find_columns, read_table
+from mtkit.extras.terms.glossary import open_terms, read_terms
+from mtkit.extras.terms.index import index_of
+from mtkit.extras.terms.terms import TermDemand
 from mtkit.report import silently, table
 from mtkit.scoring.memory import translate_by_memory
 from mtkit.scoring.metrics import MAIN_METRICS, compute_scores
@@ -351,55 +347,55 @@ def request(*, alignments: bool = False, **settings: Any) -> Request:
     return Request(DecodingSettings(max_length=20, **settings), alignments=alignments)
 
 
-def split_and_join(
-    request: Request, text: str, prefix: str = "", *, has_placeholders: bool = False
-) -> None:
+def split_and_join(request: Request, text: str, prefix: str = "") -> None:
     """Lead a line through all text steps, and back with hypotheses that repeat the source."""
-    chosen = tokenizer_with_hints() if has_placeholders else tokenizer()
-    window = open_window([Line(text, prefix)], chosen, request)
+    window = open_window([Line(text, prefix)], tokenizer(), request)
     answers: list[list[Hypothesis]] = []
     for sentence in window.sentences:
         ids = sentence.source[:-1]
-        attention = np.eye(len(ids), dtype=np.float32) if request.alignments else None
+        needs_attention = request.alignments or sentence.needs_attention
+        attention = np.eye(len(ids), dtype=np.float32) if needs_attention else None
         answers.append([Hypothesis(ids, 0.0, True, attention)])
     window.join(answers)
 
 
-def lose_placeholders(text: str) -> None:
+def lose_stand_ins(text: str) -> None:
     """Lead a line through all text steps, and back with hypotheses that lack most of it."""
-    window = open_window([Line(text)], tokenizer_with_hints(), request())
+    window = open_window([Line(text)], tokenizer(), request())
     window.join([[Hypothesis(each.source[:1], 0.0, True)] for each in window.sentences])
 
 
 GLOSSARY = {"He": "Er", "A dog": "Ein Hund", "dog": "", "a": "x y", ".": "!", "狗": "Hund"}
 
 
-def hint_and_look_for_terms(text: str) -> None:
-    """Look for terms, write hints, encode them, and look for the translations of the terms."""
+def replace_by_terms(text: str) -> None:
+    """Look for terms, and put them into a translation that repeats the source."""
     every_word = {word: "x" for word in text.split(maxsplit=100)[:100] if len(word) < 100}
     for entries in (GLOSSARY, every_word):
         with suppress(MtkitError):
-            glossary = open_glossary(entries)
-            terms = index_of(glossary).find_terms(text)
-            find_missing([WantedTerm(term.target, term.is_kept) for term in terms], text)
-            changed = Request(DecodingSettings(max_length=20), glossary=glossary)
-            open_window([Line(text)], tokenizer_with_hints(), changed)
+            glossary = open_terms(entries)
+            split_and_join(Request(DecodingSettings(max_length=20), glossary=glossary), text)
+
+
+def are_met(terms: Iterable[str], text: str) -> None:
+    """Look for terms in a translation."""
+    for number, term in enumerate(terms):
+        TermDemand(0, 1, term, is_kept=bool(number % 2)).is_met(text)
 
 
 def find_in_hostile_glossary(text: str) -> None:
     """Look for terms that begin alike, have many lengths, and end otherwise than the line."""
-    glossary = open_glossary({f"{'He ' * count}x": "y" for count in range(1, 100)})
+    glossary = open_terms({f"{'He ' * count}x": "y" for count in range(1, 100)})
     index_of(glossary).find_terms(text)
     index_of(glossary).find_terms("He " * (len(text) // 3))
-    find_missing([WantedTerm(f"{'He ' * count}x") for count in range(1, 10)], text)
+    are_met([f"{'He ' * count}x" for count in range(1, 10)], text)
 
 
 def find_each_word(text: str) -> None:
     """Look for the words of a line, and for pairs of them, as terms in the reversed line."""
     words = text.split()
     pairs = (" ".join(pair) for pair in pairwise(words))
-    terms = [WantedTerm(term, is_kept) for term in (*words, *pairs) for is_kept in (False, True)]
-    find_missing(terms, " ".join(reversed(words)))
+    are_met((*words, *pairs), " ".join(reversed(words)))
 
 
 def read_as_glossary(content: Callable[[str], str], text: str) -> None:
@@ -407,7 +403,7 @@ def read_as_glossary(content: Callable[[str], str], text: str) -> None:
     path = Path("terms.tsv")
     path.write_text(content(text), encoding="utf-8", errors="replace")
     with suppress(MtkitError):
-        read_glossary(path)
+        read_terms(path)
 
 
 def watch_tags(text: str) -> None:
@@ -418,9 +414,9 @@ def watch_tags(text: str) -> None:
 
 
 def copy_parts(text: str) -> None:
-    span = Span(text, range(len(text)), Line(text))
-    copy_verbatim([span], Context(tokenizer(), request()))
-    copy_outer_tags([span], Context(tokenizer(), request()))
+    segment = Segment(SourceText.of_line(text), Line(text))
+    copy_verbatim(segment, Context(tokenizer(), request()))
+    protect(segment, Context(tokenizer(), request()))
 
 
 def spell(text: str) -> None:
@@ -428,8 +424,6 @@ def spell(text: str) -> None:
     spelling.origins(text)
     spelling.unknown_letters(text)
     tokenizer("identity").unknown_target_letters(text)
-    is_untranslatable(text, tokenizer("identity"))
-    lost_spans(find_untranslatable(text), text)
 
 
 def split_lines_into_sentences(language: str, text: str) -> None:
@@ -509,18 +503,19 @@ MODULES = (
     "corpus.text",
     "decoding.reading",
     "decoding.text.case",
-    "decoding.text.glossary",
     "decoding.text.line",
-    "decoding.text.mending",
-    "decoding.text.messages",
-    "decoding.text.placeholders",
     "decoding.text.sentences",
-    "decoding.text.term_index",
-    "decoding.text.terms",
-    "decoding.text.untranslatable",
+    "decoding.text.text",
     "decoding.text.verbatim",
+    "decoding.text.words",
     "report",
+    "extras.protect.messages",
+    "extras.protect.protect",
+    "extras.protect.spans",
     "extras.study.attend.sentences",
+    "extras.terms.glossary",
+    "extras.terms.index",
+    "extras.terms.terms",
     "init.facts",
 )
 """Modules whose public functions of one text, or of several lines, are measured."""
@@ -600,12 +595,8 @@ SLOW_FUNCTIONS: dict[str, TextFunction] = {
     "truecase": lambda text: truecase(text, tokenizer()),
     "text steps": partial(split_and_join, request()),
     "text steps, every option": partial(split_and_join, EVERY_OPTION),
-    "text steps with placeholders": partial(split_and_join, request(), has_placeholders=True),
-    "text steps with placeholders, every option": partial(
-        split_and_join, EVERY_OPTION, has_placeholders=True
-    ),
-    "text steps that lose placeholders": lose_placeholders,
-    "text steps, with hints": hint_and_look_for_terms,
+    "text steps that lose stand-ins": lose_stand_ins,
+    "text steps, with terms": replace_by_terms,
     "text steps, as a prefix": lambda text: split_and_join(request(), "A dog.", prefix=text),
     "spell": spell,
     "flags": flag,
@@ -729,9 +720,8 @@ SLOWEST = {
     "find each word as a term",
     "find terms that begin alike",
     "read a glossary of short lines",
-    "text steps that lose placeholders",
-    "text steps with placeholders, every option",
-    "text steps, with hints",
+    "text steps that lose stand-ins",
+    "text steps, with terms",
 }
 """Functions that only the campaign measures, because each takes half a minute."""
 

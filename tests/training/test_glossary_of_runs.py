@@ -9,6 +9,7 @@ import pytest
 
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
+from mtkit.extras.terms.glossary import TermGlossary
 from mtkit.pipeline import run
 from mtkit.report import silently
 from mtkit.training.train import train
@@ -18,7 +19,7 @@ from tasks import Capture, Fresh
 def glossary_of(model: Path) -> dict[str, str]:
     with silently():
         glossary = load(model, engine="torch").request.glossary
-    return {} if glossary is None else dict(glossary.entries)
+    return dict(glossary.entries) if isinstance(glossary, TermGlossary) else {}
 
 
 def test_the_model_of_a_run_brings_the_glossary_of_its_config_along(

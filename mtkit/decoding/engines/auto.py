@@ -22,8 +22,7 @@ class AutoEngine(Engine):
     """An engine that uses CTranslate2 for every request it supports, and PyTorch for the rest.
 
     If CTranslate2 fails, a warning says why, and PyTorch serves all requests. If the options name
-    an engine, that engine serves all requests. But PyTorch always searches for translations that
-    contain terms, because CTranslate2 cannot.
+    an engine, that engine serves all requests.
     """
 
     def __init__(
@@ -43,11 +42,7 @@ class AutoEngine(Engine):
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
     ) -> Future[NBestLists]:
-        with_terms = sum(bool(sentence.terms) for sentence in sentences)
-        if 0 < with_terms < len(sentences):
-            raise ValueError("sentences with and without terms need separate calls")
-        engine = self._engine_for_terms() if with_terms else self.engine_for(request)
-        return engine.search(sentences, request, alone=alone)
+        return self.engine_for(request).search(sentences, request, alone=alone)
 
     def close(self) -> None:
         if not self._lifetime.is_in_child:
@@ -73,16 +68,6 @@ class AutoEngine(Engine):
                 if self._options.engine == "ctranslate2":
                     raise UserError(f"{reason}; use the engine torch")
             return self._pytorch(self._options, reason)
-
-    def _engine_for_terms(self) -> Engine:
-        """Return the engine for sentences with terms; raise MtkitError as `Lifetime.locked`."""
-        from mtkit.models.device import TORCH_DTYPES
-
-        options = self._options
-        if options.compute_type not in TORCH_DTYPES:  # such as int8, in which CTranslate2 searches
-            options = options.model_copy(update={"compute_type": "auto"})
-        with self._lifetime.locked():
-            return self._pytorch(options, "terms: CTranslate2 cannot search for them")
 
     def _pytorch(self, options: EngineOptions, reason: str | None) -> Engine:
         """Return the PyTorch engine; open it if this is its first use. The lock must be held."""

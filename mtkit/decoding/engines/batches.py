@@ -12,17 +12,24 @@ from dataclasses import dataclass
 from itertools import groupby
 from threading import Lock
 
-from mtkit.decoding.engines.engine import Hypothesis, Lifetime, NBestLists, Request, Sentence
+from mtkit.decoding.engines.engine import (
+    Hypothesis,
+    Lifetime,
+    NBestLists,
+    Request,
+    Sentence,
+    SentenceKind,
+)
 
 
 def divide(sentences: Sequence[Sentence], max_tokens: int) -> Iterator[list[int]]:
-    """Divide sentences into batches of one kind with at most `max_tokens`, padded, in all beams.
+    """Divide sentences into batches of one kind with at most `max_tokens`, padded.
 
     A batch is a list of indices. A longer sentence has a batch of its own. Of each kind, the
     longest sentences come first, so that all workers end at about the same time.
     """
 
-    def kind_and_length(index: int) -> tuple[tuple[bool, int], int]:
+    def kind_and_length(index: int) -> tuple[SentenceKind, int]:
         return sentences[index].kind, len(sentences[index].source)
 
     longest_first = sorted(range(len(sentences)), key=kind_and_length, reverse=True)
@@ -31,7 +38,7 @@ def divide(sentences: Sequence[Sentence], max_tokens: int) -> Iterator[list[int]
         begin = 0
         while begin < len(of_kind):
             longest = sentences[of_kind[begin]]
-            size = max(1, max_tokens // (len(longest.source) * longest.beams))
+            size = max(1, max_tokens // len(longest.source))
             yield of_kind[begin : begin + size]
             begin += size
 
@@ -84,7 +91,7 @@ class _Call:
         return self.future.set_running_or_notify_cancel()  # False if it was cancelled
 
 
-BatchKind = tuple[Request, tuple[bool, int]]
+BatchKind = tuple[Request, SentenceKind]
 """A request, and the kind of the sentences."""
 
 
@@ -97,6 +104,11 @@ class SentenceBatch:
     sentences: list[Sentence]
     places: list[tuple[_Call, int]]
     """For each sentence, its call and its place in that call."""
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether hypotheses contain their attention weights."""
+        return self.request.alignments or self.sentences[0].needs_attention
 
     @property
     def kind(self) -> BatchKind:
@@ -112,7 +124,7 @@ class SentenceBatch:
         """Return whether the two batches together have at most `max_tokens`, as in `divide`."""
         sentences = [*self.sentences, *other.sentences]
         width = max(len(sentence.source) for sentence in sentences)
-        return width * len(sentences) * sentences[0].beams <= max_tokens
+        return width * len(sentences) <= max_tokens
 
     def add(self, other: SentenceBatch) -> None:
         """Add the sentences of another batch."""

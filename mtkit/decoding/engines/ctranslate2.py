@@ -163,10 +163,13 @@ class CTranslate2Engine(Engine):
             max_decoding_length=settings.max_length,
             min_decoding_length=settings.min_length,
             return_scores=request.scores or settings.beam > 1,  # needed to rank hypotheses
-            return_attention=request.alignments,
+            return_attention=batch.needs_attention,
         )
-        answers = [self._convert(result, request) for result in results]
-        if request.alignments:
+        answers = [
+            self._convert(result, request, has_attention=batch.needs_attention)
+            for result in results
+        ]
+        if batch.needs_attention:
             first_rows = self._attend_first(sources)
             for hypotheses, first_row in zip(answers, first_rows, strict=True):
                 for hypothesis in hypotheses:
@@ -174,11 +177,11 @@ class CTranslate2Engine(Engine):
                         hypothesis.attention[0] = first_row
         return answers
 
-    def _convert(self, result: Any, request: Request) -> list[Hypothesis]:
+    def _convert(self, result: Any, request: Request, *, has_attention: bool) -> list[Hypothesis]:
         """Return the `n_best` hypotheses, ranked by our score."""
         # Each access to a field of a result copies the whole field.
         scores = result.scores
-        attention = result.attention if request.alignments else None
+        attention = result.attention if has_attention else None
         ranked: list[Hypothesis] = []
         for number, pieces in enumerate(result.hypotheses):
             hypothesis = Hypothesis(

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from mtkit.config.base import Settings, validated
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
-from mtkit.decoding.text.glossary import Glossary, open_glossary
+from mtkit.decoding.glossary import Glossary, open_glossary
 from mtkit.errors import MtkitError, UserError
 
 if TYPE_CHECKING:  # few translations need numpy; importing it takes as long as all else
@@ -26,6 +26,9 @@ if TYPE_CHECKING:  # few translations need numpy; importing it takes as long as 
 Threads = Annotated[int, Field(ge=1, le=1024)]
 """A number of workers or threads; CTranslate2 aborts with far larger numbers."""
 _Section = TypeVar("_Section", DecodingSettings, SamplingSettings)
+
+
+SentenceKind = tuple[bool, bool]
 
 
 @dataclass(frozen=True)
@@ -38,21 +41,16 @@ class Sentence:
     """Subword ids that every translation begins with; they count in |y| and have log P = 0."""
     key: tuple[int, ...] = ()
     """Seed for sampling this sentence, in addition to the seed of the request."""
-    terms: list[list[int]] = field(default_factory=list)
-    """Subword ids of terms that every translation contains; not with sampling."""
+    needs_attention: bool = False
+    """Whether hypotheses contain their attention weights, if the model has any."""
 
     @property
-    def beams(self) -> int:
-        """Number of beams of its search: one for each number of term subwords, from none to all."""
-        return 1 + sum(map(len, self.terms))
-
-    @property
-    def kind(self) -> tuple[bool, int]:
-        """Whether it has a prefix, and its beams: both change how a batch is searched.
+    def kind(self) -> SentenceKind:
+        """Whether it has a prefix, and needs attention: both change how a batch is searched.
 
         So a batch has sentences of one kind, and no sentence depends on others.
         """
-        return bool(self.prefix), self.beams
+        return bool(self.prefix), self.needs_attention
 
 
 REQUEST_SETTINGS = ("n_best", "alignments", "scores", "sample", "glossary")

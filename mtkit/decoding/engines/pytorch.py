@@ -25,11 +25,9 @@ from mtkit.decoding.engines.engine import (
 )
 from mtkit.decoding.search.beam import Beam
 from mtkit.decoding.search.constraints import constraints_of, forbid
-from mtkit.decoding.search.forced import attention_to_source, check_attention
-from mtkit.decoding.search.lexical import LexicalBeam, pad_terms
+from mtkit.decoding.search.forced import check_attention, find_attention
 from mtkit.decoding.search.sampling import Sampler, uniform_noise
 from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, search
-from mtkit.decoding.text.term_subwords import find_word_parts
 from mtkit.errors import UserError
 from mtkit.models.device import TORCH_DTYPES, keep_freed_memory, pick_device
 from mtkit.models.ensemble import Ensemble
@@ -50,16 +48,13 @@ class PyTorchEngine(Engine):
         model: TranslationModel[Any, Any],
         workers: int | None = None,
         forbidden: Sequence[int] = (),
-        word_parts: Sequence[int] = (),
     ) -> None:
         """Start workers (default: 1, on a CPU one per torch thread); call `model.eval()` before.
 
-        `forbidden`: symbols that no hypothesis has, besides PAD and BOS. `word_parts`: symbols that
-        continue a word, so that they cannot follow a term.
+        `forbidden`: symbols that no hypothesis has, besides PAD and BOS.
         """
         self.model = model
         self._forbidden = torch.tensor(forbidden, dtype=torch.long)
-        self._word_parts = torch.tensor(word_parts, dtype=torch.long)
         threads = torch.get_num_threads()
         default_workers = threads if model.device.type == "cpu" else 1
         self.workers = workers or default_workers
@@ -94,8 +89,7 @@ class PyTorchEngine(Engine):
         loaded = [load_model(opened.config, opened.weights) for opened in models]
         model = Ensemble(loaded) if len(loaded) > 1 else loaded[0]
         model = model.to(pick_device(options.device), TORCH_DTYPES[compute_type])
-        tokenizer = models[0].tokenizer
-        return cls(model.eval(), workers, tokenizer.source_only, find_word_parts(tokenizer))
+        return cls(model.eval(), workers, models[0].tokenizer.source_only)
 
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
@@ -106,7 +100,7 @@ class PyTorchEngine(Engine):
         if request.alignments:
             check_attention(self.model)
         max_tokens = request.settings.batch_tokens
-        tokens = sum(len(sentence.source) * sentence.beams for sentence in sentences)
+        tokens = sum(len(sentence.source) for sentence in sentences)
         share = math.ceil(tokens / self.workers)  # smaller batches, so that all workers have work
         batches = divide(sentences, min(max_tokens, share))
         return self._queue.search(sentences, batches, request, max_tokens, alone=alone)
@@ -141,25 +135,17 @@ class PyTorchEngine(Engine):
             settings.max_length,
         )
         attention = None
-        if request.alignments:
+        if batch.needs_attention:
             best = hypotheses.tokens[:, : request.n_best]  # (B, K, T)
-            weights = attention_to_source(self.model, source, best.flatten(0, 1))  # (B·K, T, S)
-            attention = weights.unflatten(0, best.shape[:2]).cpu().numpy()  # (B, K, T, S)
+            weights = find_attention(self.model, source, best.flatten(0, 1))  # (B·K, T, S)
+            if weights is not None:
+                attention = weights.unflatten(0, best.shape[:2]).cpu().numpy()  # (B, K, T, S)
         return _convert(hypotheses, batch, attention)
 
     def _stepper(self, batch: SentenceBatch) -> Stepper:
         """Return sampling if the request asks for samples, else beam search."""
         request = batch.request
         settings = request.settings
-        terms = [sentence.terms for sentence in batch.sentences]
-        # All sentences of a batch have terms or none has; see `Sentence.kind`.
-        if request.sampling is None and terms[0]:
-            return LexicalBeam(
-                settings.beam,
-                settings.length_penalty,
-                pad_terms(terms).to(self.model.device),
-                self._word_parts.to(self.model.device),
-            )
         if request.sampling is None:
             return Beam(settings.beam, settings.length_penalty)
         noise = uniform_noise(

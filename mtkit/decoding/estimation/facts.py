@@ -24,3 +24,5 @@ class TrainingFacts:
     """Largest share of unseen subword pairs in a source that is like the training data."""
     unreliable_flags: Names = frozenset()
     """Names of flags that too many of the corpus's own translations would have."""
+    stand_in: str = ""
+    """The word that the model reads best in place of a placeholder; "" if that is unknown."""

@@ -29,11 +29,11 @@ from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.estimation.verdict import LOW_CONFIDENCE, FileVerdict
 from mtkit.decoding.reading import Reader
 from mtkit.decoding.search.forced import log_probabilities
-from mtkit.decoding.text.line import Copied, Line
-from mtkit.decoding.text.pipeline import Leaf, open_window
+from mtkit.decoding.text.demands import find_unmet
+from mtkit.decoding.text.line import Copied, Line, Part
+from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.sentences import SENTENCE_END
-from mtkit.decoding.text.terms import find_missing
-from mtkit.decoding.text.untranslatable import lost_spans
+from mtkit.decoding.text.text import Text
 from mtkit.errors import UserError
 from mtkit.models.folder import Place
 from mtkit.progress import progress
@@ -155,7 +155,7 @@ def estimate_lines(
     tokenizer = reader.tokenizer
     window = open_window([Line(source) for source in sources], tokenizer, translator.request)
     parts_by_line = [
-        _pair_parts(line.source_parts, _without_copied(text, line.leaves), reader)
+        _pair_parts([part.ids for part in line.parts], _without_copied(text, line.pieces), reader)
         for line, text in zip(window.lines, texts, strict=True)
     ]
     # The parts of all lines are scored together, so that batches are full.
@@ -164,13 +164,14 @@ def estimate_lines(
     estimates: list[Estimate] = []
     for line, text, parts in zip(window.lines, texts, parts_by_line, strict=True):
         scores_of_line = islice(scores, len(parts))
+        unmet = find_unmet(line.demands, Text(text, ()))
         translated = TranslatedLine(
             line.text,
             text,
             line.letters,
-            lost=lost_spans(line.spans, text),
-            missing_terms=find_missing(line.terms, text),
-            source_parts=line.without_hints([source for source, _ in parts], tokenizer),
+            lost=[demand.text for demand in unmet if not demand.is_term],
+            missing_terms=[demand.text for demand in unmet if demand.is_term],
+            source_parts=[source for source, _ in parts],
             target_parts=[target for _, target in parts],
             log_probability=sum(scores_of_line),
         )
@@ -178,16 +179,16 @@ def estimate_lines(
     return estimates
 
 
-def _without_copied(text: str, leaves: Sequence[Leaf]) -> str:
+def _without_copied(text: str, pieces: Sequence[Copied | Part]) -> str:
     """Return a translation without the copied text at its start and end, such as outer tags."""
-    for leaf in leaves:
-        if not isinstance(leaf, Copied):
+    for piece in pieces:
+        if not isinstance(piece, Copied):
             break
-        text = text.removeprefix(leaf.text).lstrip()
-    for leaf in reversed(leaves):
-        if not isinstance(leaf, Copied):
+        text = text.removeprefix(piece.text.string.strip()).lstrip()
+    for piece in reversed(pieces):
+        if not isinstance(piece, Copied):
             break
-        text = text.removesuffix(leaf.text).rstrip()
+        text = text.removesuffix(piece.text.string.strip()).rstrip()
     return text
 
 

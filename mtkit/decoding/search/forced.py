@@ -57,24 +57,35 @@ def log_probabilities(
     return (log_probs * is_text).sum(dim=1)
 
 
-@torch.no_grad()
 def attention_to_source(
     model: TranslationModel[Any, Any], source: SourceIds, target: TargetIds
 ) -> Float[Tensor, "N T S"]:
-    """Return the attention to the source at the prediction of each target symbol; rows sum to 1.
-
-    The weights are the mean of all H heads of the last decoder layer, which gives the best
-    alignments on the demo (`tests/benchmarks/alignment_error.py`). Arguments are as in
-    `teacher_force`.
+    """Return the weights of `find_attention`.
 
     Raises:
         UserError: the model has no attention.
     """
-    _, decoded = teacher_force(model, source, target)
-    if decoded.attention is None:
+    weights = find_attention(model, source, target)
+    if weights is None:
         raise UserError(
             "the model has no attention (model.attention: none); choose a model with attention"
         )
+    return weights
+
+
+@torch.no_grad()
+def find_attention(
+    model: TranslationModel[Any, Any], source: SourceIds, target: TargetIds
+) -> Float[Tensor, "N T S"] | None:
+    """Return the attention to the source at the prediction of each target symbol; rows sum to 1.
+
+    None: the model has no attention. The weights are the mean of all H heads of the last decoder
+    layer, which gives the best alignments on the demo (`tests/benchmarks/alignment_error.py`).
+    Arguments are as in `teacher_force`.
+    """
+    _, decoded = teacher_force(model, source, target)
+    if decoded.attention is None:
+        return None
     last_layer = decoded.attention[:, -1]  # (N, H, T, S)
     return last_layer.mean(dim=1).float()
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from mtkit.corpus.characters import (
@@ -20,14 +20,8 @@ from mtkit.corpus.characters import (
     is_in_small_letters,
     title_case,
 )
-from mtkit.decoding.text.line import (
-    Answer,
-    Context,
-    Span,
-    SplitSpan,
-    join_answers,
-    normalised_prefix,
-)
+from mtkit.decoding.text.line import Context, Segment, normalised_prefix, normalised_text
+from mtkit.decoding.text.text import Text
 from mtkit.tokenizer.codec import Tokenizer
 
 _WORD = re.compile(r"\S+")
@@ -37,63 +31,41 @@ _DOTTED_CAPITAL = re.compile("\u0130|I\u0307")  # İ, composed or not
 _SENTENCE_END = (".", "!", "?", "…")
 
 
-def restore_case(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
-    """Restore the case of spans if the settings say so; after a prefix, everything stays."""
-    if not context.request.settings.truecase:
-        return [SplitSpan([span]) for span in spans]
-    return [_restore_case(span, context) for span in spans]
+def restore_case(segment: Segment, context: Context) -> list[Segment]:
+    """Restore the case of a segment if the settings say so; after a prefix, everything stays.
 
-
-def _restore_case(span: Span, context: Context) -> SplitSpan:
-    """Restore the case of a span; if it is in capitals, its translation is capitalised again."""
-    if normalised_prefix(span.line):
-        return SplitSpan([span])
+    If it is in capitals, its translation is capitalised again.
+    """
     settings = context.request.settings
+    if not settings.truecase or normalised_prefix(segment.line):
+        return [segment]
     source_has_dotless_i: bool | None = None  # the setting does not say
     if settings.dotless_i is not None:
         source_has_dotless_i = settings.dotless_i in ("source", "both")
-    target_has_dotless_i = settings.dotless_i in ("target", "both")
-    text = truecase(
-        span.text,
+    string = truecase(
+        segment.string,
         context.tokenizer,
         dotless_i=source_has_dotless_i,
         abbreviations=settings.abbreviations,
     )
-    if text == span.text:
-        return SplitSpan([span])  # the model itself has read the capitals, so it writes them itself
-    part = Span(text, _origin(text, span), span.line)
-    if not is_in_capitals(span.text):
-        return SplitSpan([part])
-    return SplitSpan([part], partial(_capitalise_answer, dotless_i=target_has_dotless_i))
+    if string == segment.string:
+        return [segment]  # the model itself has read the capitals, so it writes them itself
+    cased = segment.with_text(segment.text.respell_words(string))
+    if not is_in_capitals(segment.string):
+        return [cased]
+    has_dotless_i = settings.dotless_i in ("target", "both")
+    line_length = len(normalised_text(segment.line))
+    capitalise = partial(_capitalise, line_length=line_length, dotless_i=has_dotless_i)
+    return [cased.with_change(capitalise)]
 
 
-def _origin(text: str, span: Span) -> Sequence[int]:
-    """Return the origin of each character of the text, which is the span in another case."""
-    if len(text) == len(span.text):
-        return span.origin
-    # Some letters become two, such as ŉ, and some become one, such as i with a combining dot. So
-    # every character of a word comes from the first character of that word.
-    old_words = _WORD.finditer(span.text)
-    new_words = _WORD.finditer(text)
-    origin: list[int] = []
-    end = 0
-    for old, new in zip(old_words, new_words, strict=True):
-        origin += span.origin[end : old.start()]  # the white space before the word stays
-        first = span.origin[old.start()]
-        origin += [first] * len(new[0])
-        end = old.end()
-    origin += span.origin[end:]
-    return origin
-
-
-def _capitalise_answer(answers: Sequence[Answer], *, dotless_i: bool) -> Answer:
-    answer = join_answers(answers)
-    text = uppercase(answer.text, dotless_i=dotless_i)
-    if not answer.links:
-        return Answer(text)
-    # A letter may have several capitals: ß becomes SS.
-    ends = list(accumulate(len(uppercase(letter, dotless_i=dotless_i)) for letter in answer.text))
-    return Answer(text, [(word, ends[offset] - 1) for word, offset in answer.links])
+def _capitalise(translation: Text, *, line_length: int, dotless_i: bool) -> Text:
+    """Return a translation in capitals, but what comes from the line as it is."""
+    capitals: list[str] = []
+    for letter, origin in zip(translation.string, translation.origin, strict=True):
+        is_written = origin >= line_length
+        capitals.append(uppercase(letter, dotless_i=dotless_i) if is_written else letter)
+    return translation.respell(capitals)
 
 
 def has_no_case(line: str) -> bool:
@@ -196,11 +168,11 @@ def _spell(word: str, dotless_i: bool | None) -> list[str]:
     """Return the spellings among which truecasing chooses."""
     ways = [False, True] if dotless_i is None else [dotless_i]
     small = [lowercase(word, dotless_i=way) for way in ways]
-    capital = [_capitalise(text, way) for text, way in zip(small, ways, strict=True)]
+    capital = [_with_capital(text, way) for text, way in zip(small, ways, strict=True)]
     return [*capital, *small, word]
 
 
-def _capitalise(word: str, dotless_i: bool) -> str:
+def _with_capital(word: str, dotless_i: bool) -> str:
     """Capitalise the first letter, even after a bracket."""
     title = {"i": "İ"} if dotless_i else {}
 

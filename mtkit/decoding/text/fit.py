@@ -2,38 +2,58 @@
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect_left
 from collections.abc import Container, Sequence
 from itertools import chain
 from unicodedata import category
 
-from mtkit.decoding.text.line import Context, Span, SplitSpan, Subwords
+from mtkit.decoding.text.demands import Demand, demands_within, show_stand_ins
+from mtkit.decoding.text.line import Context, Part, Segment
 from mtkit.decoding.text.sentences import SENTENCE_END, split_at
 from mtkit.decoding.text.tags import find_tag
-from mtkit.decoding.text.terms import mask_hints, remove_hint
+from mtkit.decoding.text.text import Text
 
 _SPACE = re.compile(r"\s")
 _JOINED = re.compile("\u200d|.[\U0001f3fb-\U0001f3ff]")
 """A joiner, or an emoji with its colour of skin."""
 
 
-def encode_to_fit(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
-    """Encode every span, in several parts if it is too long for the model.
+def encode_to_fit(segments: Sequence[Segment], context: Context) -> list[list[Part]]:
+    """Encode every segment, in several parts if it is too long for the model.
 
-    Each part gets the target tag of its line.
+    The model reads stand-ins in place of marks. Each part gets the target tag of its line.
     """
     room = _room_for_text(context)
-    splits: list[SplitSpan] = []
-    for span, parts in zip(spans, split_to_fit(spans, context), strict=True):
-        tag = find_tag(span.line, context)
-        pieces: list[Subwords] = []
-        for part in parts:
+    read = [show_stand_ins(segment.text, segment.demands) for segment in segments]
+    parts_of_segments: list[list[Part]] = []
+    for segment, encoded in zip(segments, split_to_fit(read, context), strict=True):
+        tag = find_tag(segment.line, context)
+        parts: list[Part] = []
+        demands = _divide_demands(segment, [text for text, _ in encoded])
+        for (text, ids), own_demands in zip(encoded, demands, strict=True):
             # Even a single character can have more subwords than there is room for.
-            for first in range(0, len(part.ids), room):
-                end = first + room
-                pieces.append(Subwords(part.ids[first:end], part.origin[first:end], tag))
-        splits.append(SplitSpan(pieces))
-    return splits
+            for first in range(0, max(len(ids), 1), room):
+                part_ids = ids[first : first + room]
+                prefix = () if parts else segment.prefix
+                parts.append(Part(part_ids, text, own_demands, segment.changes, prefix, tag))
+        parts_of_segments.append(parts)
+    return parts_of_segments
+
+
+def _divide_demands(segment: Segment, texts: Sequence[Text]) -> list[Sequence[Demand]]:
+    """Return the demands of each part of a segment; those between two parts belong to the first."""
+    if not segment.demands:
+        return [()] * len(texts)
+    divided: list[Sequence[Demand]] = []
+    demands = demands_within(segment.text, segment.demands)
+    first = 0
+    for following in [*(text.origin[0] for text in texts[1:]), math.inf]:
+        last = bisect_left(demands, following, key=lambda demand: demand.end - 1)
+        divided.append([demand for demand in demands[first:last] if demand.is_placed])
+        first = last
+    return divided
 
 
 def _room_for_text(context: Context) -> int:
@@ -42,62 +62,50 @@ def _room_for_text(context: Context) -> int:
     return max(1, max_length - 1) if context.tokenizer.tags else max_length
 
 
-def split_to_fit(spans: Sequence[Span], context: Context) -> list[list[Subwords]]:
-    """Return the parts of each span in order, without the white space between them.
+def split_to_fit(texts: Sequence[Text], context: Context) -> list[list[tuple[Text, list[int]]]]:
+    """Return the parts of each text in order, with their subword ids, without spaces between them.
 
-    A span of too many subwords is split at sentence ends, else at the space nearest to its middle,
+    A text of too many subwords is split at sentence ends, else at the space nearest to its middle,
     else in half. Only a part of one character can still have too many.
     """
     room = _room_for_text(context)
     abbreviations = set(context.request.settings.abbreviations.split())
-    # All spans in one call, which takes far less time than a call for each.
-    encoded = context.tokenizer.encode_source([span.text for span in spans])
-    divided: dict[int, list[Span]] = {}
-    for number, span in enumerate(spans):
+    # All texts in one call, which takes far less time than a call for each.
+    encoded = context.tokenizer.encode_source([text.string for text in texts])
+    divided: dict[int, list[Text]] = {}
+    for number, text in enumerate(texts):
         if len(encoded[number]) > room:
-            parts = _divide(span, abbreviations)
-            if [part.text for part in parts] != [span.text]:
+            parts = _divide(text, abbreviations)
+            if [part.string for part in parts] != [text.string]:
                 divided[number] = parts
     shorter = list(chain.from_iterable(divided.values()))
     # Parts can still be too long.
     fitting = iter(split_to_fit(shorter, context) if shorter else [])
-    pieces_of_spans: list[list[Subwords]] = []
-    for number, span in enumerate(spans):
-        pieces: list[Subwords] = []
-        if number in divided:
-            for _ in divided[number]:
-                pieces += next(fitting)
-        else:
-            pieces.append(Subwords(encoded[number], _origin_of_subwords(span, context)))
-        pieces_of_spans.append(pieces)
-    return pieces_of_spans
+    parts_of_texts: list[list[tuple[Text, list[int]]]] = []
+    for number, text in enumerate(texts):
+        if number not in divided:
+            parts_of_texts.append([(text, encoded[number])])
+            continue
+        parts_of_text: list[tuple[Text, list[int]]] = []
+        for _ in divided[number]:
+            parts_of_text += next(fitting)
+        parts_of_texts.append(parts_of_text)
+    return parts_of_texts
 
 
-def _origin_of_subwords(span: Span, context: Context) -> list[int]:
-    """Return the origin of the last character of each subword, if alignments are requested."""
-    if not context.request.alignments:
-        return []
-    return [span.origin[offset] for offset in context.tokenizer.source_offsets(span.text)]
-
-
-def _divide(span: Span, abbreviations: Container[str]) -> list[Span]:
-    """Split a span at sentence ends, else in two; return a single character in one part.
-
-    A hint stays whole; a span that is one hint loses it.
-    """
-    masked = mask_hints(span.text)
-    ends = [match.end() for match in SENTENCE_END.finditer(masked)]
-    ranges = split_at(ends, masked, abbreviations)
-    sentences = [span.cut(start, end) for start, end in ranges]
+def _divide(text: Text, abbreviations: Container[str]) -> list[Text]:
+    """Split a text at sentence ends, else in two; return a single character in one part."""
+    string = text.string
+    ends = [match.end() for match in SENTENCE_END.finditer(string)]
+    sentences = [text.cut(start, end) for start, end in split_at(ends, string, abbreviations)]
     if len(sentences) != 1:
         return sentences
-    sentence = remove_hint(sentences[0])
-    length = len(sentence.text)
+    sentence = sentences[0]
+    length = len(sentence)
     if length <= 1:  # a single character
         return [sentence]
-    masked = mask_hints(sentence.text)
-    middle = _find_boundary(masked, length // 2)
-    spaces = [match.start() for match in _SPACE.finditer(masked)]
+    middle = _find_boundary(sentence.string, length // 2)
+    spaces = [match.start() for match in _SPACE.finditer(sentence.string)]
     cut = min(spaces, key=lambda space: abs(space - middle), default=middle)
     return [sentence.cut(0, cut), sentence.cut(cut, length)]
 

@@ -1,24 +1,20 @@
-"""A line on its way to the model, as spans, and its translation on the way back, as answers."""
+"""A line on its way to the model, as segments, and its translation."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 from mtkit.arguments import check_text
 from mtkit.config.target_tags import standard_tag
 from mtkit.corpus.text import normalise
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.estimation.estimator import NO_ESTIMATE, WITHOUT_FACTS, Estimate, Estimator
+from mtkit.decoding.text.demands import Demand
+from mtkit.decoding.text.text import Text
 from mtkit.errors import UserError
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
-
-# Kana and Han, their punctuation, and wide forms: text without spaces between words or sentences.
-CLOSE_CHARACTERS = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef"
-_CLOSE = re.compile(f"[{CLOSE_CHARACTERS}]")
 
 
 @dataclass(frozen=True)
@@ -97,102 +93,79 @@ class Context:
     tokenizer: Tokenizer
     request: Request
     estimator: Estimator = WITHOUT_FACTS
-    cuts_at_spans: bool = False
-    """Whether lines are split at all spans that no translation changes, so that none is lost."""
+
+
+TextChange = Callable[[Text], Text]
+"""What happens to the translation of a segment."""
 
 
 @dataclass(frozen=True)
-class Span:
-    """Text on its way to the model."""
+class Segment:
+    """A part of a line on its way to the model."""
 
-    text: str
-    origin: Sequence[int]
-    """For each character, the offset in the normalised line of the character it comes from."""
+    text: Text
     line: Line
+    demands: Sequence[Demand] = ()
+    """What the translation of the whole line must have, in the order of the line."""
+    changes: Sequence[TextChange] = ()
+    """What happens to the translation, in this order."""
+    prefix: Sequence[int] = ()
+    """Target subwords that the translation begins with."""
 
-    def cut(self, start: int, end: int) -> Span:
-        """Return the text from `start` to `end`, without white space around it."""
-        text = self.text[start:end]
-        start += len(text) - len(text.lstrip())
-        text = text.strip()
-        return Span(text, self.origin[start : start + len(text)], self.line)
+    @property
+    def string(self) -> str:
+        """The characters of the text."""
+        return self.text.string
+
+    def with_text(self, text: Text) -> Segment:
+        """Return the segment with another text."""
+        return replace(self, text=text)
+
+    def with_change(self, change: TextChange) -> Segment:
+        """Return the segment with one more change of its translation, before all others."""
+        return replace(self, changes=(change, *self.changes))
+
+    def split(self, texts: Sequence[Text]) -> list[Segment]:
+        """Return a segment for each text; a prefix belongs to the first."""
+        segments = [self.with_text(text) for text in texts]
+        return [segments[0], *(replace(segment, prefix=()) for segment in segments[1:])]
 
 
 @dataclass(frozen=True)
 class Copied:
-    """Text that becomes part of the translation as it is."""
+    """A part of a line that becomes part of the translation as it is."""
 
-    text: str
+    text: Text
+    is_exact: bool = False
+    """Whether the text has the spaces around it, so that joining adds none."""
+
+
+TextStep = Callable[[Segment, Context], Sequence[Segment | Copied]]
+"""A step: returns the parts that it makes of a segment, in order."""
 
 
 @dataclass(frozen=True)
-class Subwords:
-    """Subwords that the model reads as one sequence."""
+class Part:
+    """Subwords that the model reads as one sequence, and what becomes of their translation."""
 
     ids: list[int]
     """Subword ids, without the target tag and EOS."""
-    origin: list[int]
-    """For each subword, the origin of its last character; empty if no alignments are requested."""
+    text: Text
+    """The text that the subwords spell."""
+    demands: Sequence[Demand] = ()
+    """What the translation must have."""
+    changes: Sequence[TextChange] = ()
+    """What happens to the translation, in this order."""
+    prefix: Sequence[int] = ()
+    """Target subwords that the translation begins with."""
     tag: int | None = None
-    """The id of the target tag, which stands before them."""
+    """The id of the target tag, which stands before the subwords."""
 
     @property
     def source(self) -> list[int]:
         """The ids that the model reads."""
         tag = [] if self.tag is None else [self.tag]
         return [*tag, *self.ids, EOS]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Text on its way back from the model."""
-
-    text: str
-    links: list[tuple[int, int]] = field(default_factory=list)
-    """Links from a word of the line to a word of `text`: a number, and an offset in the word."""
-
-
-Part = Span | Copied | Subwords
-Join = Callable[[Sequence[Answer]], Answer]
-
-
-def join_answers(answers: Sequence[Answer]) -> Answer:
-    """Join texts by spaces, but without a space between kana or Han; leave out empty texts."""
-    if len(answers) == 1:
-        return answers[0]
-    text = ""
-    links: list[tuple[int, int]] = []
-    for answer in answers:
-        if needs_space(text, answer.text):
-            text += " "
-        links += [(word, len(text) + offset) for word, offset in answer.links]
-        text += answer.text
-    return Answer(text, links)
-
-
-class WantedTerm(NamedTuple):
-    """What a translation should have, because a glossary says so."""
-
-    text: str
-    is_kept: bool = False
-    """Whether it is a term that stays untranslated: then no other form of it counts."""
-
-
-@dataclass(frozen=True)
-class SplitSpan:
-    """What a step makes of a span, and the way back."""
-
-    parts: Sequence[Part]
-    """In the order in which the model reads them: spans go on to the next step."""
-    join: Join = join_answers
-    """Makes one answer of the answers to all parts, copied ones included."""
-    prefix: Sequence[int] = ()
-    """Target subwords that the translation of the first part begins with."""
-    terms: Sequence[WantedTerm] = ()
-
-
-TextStep = Callable[[Sequence[Span], Context], list[SplitSpan]]
-"""A step: returns a `SplitSpan` for each span; spans of many lines come together."""
 
 
 def normalised_text(line: Line) -> str:
@@ -208,26 +181,3 @@ def normalised_prefix(line: Line) -> str:
 def without_surrogates(text: str) -> str:
     """Replace unpaired surrogates, which have no UTF-8, by question marks."""
     return text.encode(errors="replace").decode()
-
-
-def join_spans(spans: Sequence[Span]) -> Span:
-    """Join spans of one line as `join_answers` does; a new space has the origin of what follows."""
-    first, *others = spans
-    if not others:
-        return first
-    text = first.text
-    origin = list(first.origin)
-    for span in others:
-        if needs_space(text, span.text):
-            text += " "
-            origin.append(span.origin[0])
-        text += span.text
-        origin += span.origin
-    return Span(text, origin, first.line)
-
-
-def needs_space(before: str, after: str) -> bool:
-    """Return whether a space belongs between two texts: neither is empty or ends in kana or Han."""
-    if not before or not after:
-        return False
-    return not (_CLOSE.match(before[-1]) and _CLOSE.match(after))

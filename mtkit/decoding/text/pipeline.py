@@ -1,89 +1,60 @@
 """The text steps, in order: all changes of text between a line and the model, in both directions.
 
-Each step splits the spans that the step before it has made. The last step encodes them. On the way
-back, each step joins the answers to the parts of its spans. A blank line, or one without letters,
-does not reach the steps.
+Each step divides or changes the segments that the step before it has made. Then all segments are
+encoded. On the way back, the changes that the steps ask for are made to the translation of each
+part, and the parts are joined. A blank line does not reach the steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 
 from mtkit import plugins
-from mtkit.corpus.characters import count_letters
+from mtkit.corpus.characters import count_letters, has_letters
 from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.estimation.estimator import NO_ESTIMATE, WITHOUT_FACTS, Estimate, Estimator
 from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.text.case import restore_case
+from mtkit.decoding.text.demands import MARK, Demand, find_unmet
 from mtkit.decoding.text.fit import encode_to_fit
 from mtkit.decoding.text.line import (
-    Answer,
     Context,
     Copied,
-    Join,
     Line,
-    Span,
-    Subwords,
+    Part,
+    Segment,
     TextStep,
     Translation,
-    WantedTerm,
-    join_answers,
     normalised_prefix,
     normalised_text,
     without_surrogates,
 )
-from mtkit.decoding.text.mending import drop_symbols
-from mtkit.decoding.text.placeholders import protect_placeholders
-from mtkit.decoding.text.prefix import keep_prefixes
+from mtkit.decoding.text.placing import align_tokens, place_demands
+from mtkit.decoding.text.prefix import keep_prefix
 from mtkit.decoding.text.sentences import split_into_sentences
 from mtkit.decoding.text.tags import find_tag
-from mtkit.decoding.text.terms import find_missing, hint_terms, without_hints
-from mtkit.decoding.text.untranslatable import (
-    copy_outer_tags,
-    find_untranslatable,
-    is_untranslatable,
-    lost_spans,
-    without_spans,
-)
+from mtkit.decoding.text.text import Text, concatenate, join_texts
 from mtkit.decoding.text.verbatim import copy_verbatim
-from mtkit.decoding.text.words import Words
+from mtkit.decoding.text.words import Words, spaced_words
 from mtkit.tokenizer.codec import Tokenizer
 
 STEPS: Sequence[TextStep] = (
-    keep_prefixes,  # before all steps that change nothing after a prefix
-    copy_outer_tags,  # before the case, which the letters of tags would hide
-    protect_placeholders,  # before all steps that would change spans, or split a line within them
     restore_case,  # before all steps that split: it looks at the whole line
     copy_verbatim,
     split_into_sentences,
-    hint_terms,  # after all steps that look at the text or split it, which hints would mislead
-    encode_to_fit,  # last: it encodes, and adds the target tag to each part
 )
-"""The steps on the way to the model; on the way back, they join in the opposite order."""
+"""The steps of the core, in order."""
 
 
-def list_steps() -> Sequence[TextStep]:
-    """Return all steps; those of extras see the text after `keep_prefixes`."""
-    first, *others = STEPS
-    names = plugins.find_plugins("text_steps")
-    added = [plugins.load_plugin("text_steps", name) for name in names]
-    return (first, *added, *others)
-
-
-Leaf = Copied | Subwords
-
-
-@dataclass(frozen=True)
-class _Tree:
-    """The parts that the steps have made of a span, and the way back."""
-
-    branches: Sequence[_Tree | Leaf]
-    join: Join
-    prefix: Sequence[int]
-    terms: Sequence[WantedTerm]
+def list_first_steps() -> Sequence[TextStep]:
+    """Return the steps before those of the core: the prefix, and the steps of extras."""
+    added = [plugins.load_plugin("text_steps", name) for name in plugins.find_plugins("text_steps")]
+    return (keep_prefix, *added)
 
 
 @dataclass(frozen=True)
@@ -92,45 +63,29 @@ class SplitLine:
 
     text: str
     """The normalised text."""
-    tree: _Tree | Leaf
-    leaves: Sequence[Leaf]
-    """The leaves of the tree, in order."""
-    words: Words | None
-    """The words of the line, if alignments are requested."""
-    spans: Sequence[str]
-    """What a translation should have as it is, such as URLs and placeholders."""
-    terms: Sequence[WantedTerm]
-    """What a translation should have, because a glossary says so, in order."""
+    pieces: Sequence[Copied | Part]
+    """What the translation is joined from."""
+    demands: Sequence[Demand]
+    """What the translation must have."""
     letters: int
-    """Number of letters outside of the spans."""
+    """Number of letters outside of what stays as it is."""
     unknown_letters: str
     """Those of them that the vocabulary can spell in no way."""
 
     @property
-    def source_parts(self) -> list[list[int]]:
-        """The subword ids of the leaves that the model reads, without EOS."""
-        return [leaf.ids for leaf in self.leaves if isinstance(leaf, Subwords)]
-
-    @property
-    def terms_of_parts(self) -> list[Sequence[WantedTerm]]:
-        """For each of the same leaves, what its translation should have by the glossary."""
-        return [
-            terms
-            for leaf, terms in zip(self.leaves, _terms_of_leaves(self.tree), strict=True)
-            if isinstance(leaf, Subwords)
-        ]
-
-    def without_hints(self, parts: list[list[int]], tokenizer: Tokenizer) -> list[list[int]]:
-        """Return parts of the source without hints."""
-        return without_hints(parts, tokenizer) if self.terms else parts
+    def parts(self) -> list[Part]:
+        """What the model reads of the line."""
+        return [piece for piece in self.pieces if isinstance(piece, Part)]
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A hypothesis for a leaf, and its text."""
+    """A hypothesis for a part, and the text that it becomes."""
 
     hypothesis: Hypothesis
-    answer: Answer
+    text: Text
+    links: Mapping[int, set[int]]
+    """For characters that the model has written, by origin: the words of the line."""
 
 
 @dataclass(frozen=True)
@@ -147,43 +102,37 @@ class Window:
         tokens = [hypothesis.tokens for hypotheses in ranked for hypothesis in hypotheses]
         # In one call, which takes far less time than a call for each hypothesis.
         texts = iter(self.context.tokenizer.decode(tokens))
-        # Both are in the order of the leaves that the model has read.
-        hypotheses_by_leaf = iter(ranked)
+        # Both are in the order of the parts that the model has read.
+        hypotheses_by_part = iter(ranked)
         translations: list[Translation] = []
         for line in self.lines:
             candidates: list[list[_Candidate]] = []
-            for leaf in line.leaves:
-                if isinstance(leaf, Copied):
-                    candidates.append([_Candidate(_COPIED, Answer(leaf.text))])
-                    continue
-                leaf_candidates: list[_Candidate] = []
-                for hypothesis in next(hypotheses_by_leaf):
-                    text = next(texts)
-                    links = self._links(hypothesis, text, leaf, line)
-                    leaf_candidates.append(_Candidate(hypothesis, Answer(text, links)))
-                candidates.append(leaf_candidates)
+            written = len(line.text)  # origins from here on are characters of hypotheses
+            for part in line.parts:
+                candidates_of_part: list[_Candidate] = []
+                for hypothesis in next(hypotheses_by_part):
+                    text = Text.of_line(next(texts), written)
+                    candidates_of_part.append(self._candidate(hypothesis, text, part, line))
+                    written += len(text)
+                candidates.append(candidates_of_part)
             translations.append(self._translation(line, candidates))
         return translations
 
-    def leaves(self) -> Iterator[tuple[int, Subwords]]:
-        """Yield the leaf of each sentence, and the number of its line, from 0."""
+    def parts(self) -> Iterator[tuple[int, Part]]:
+        """Yield the part that each sentence is, and the number of its line, from 0."""
         for number, line in enumerate(self.lines):
-            for leaf in line.leaves:
-                if isinstance(leaf, Subwords):
-                    yield number, leaf
+            for part in line.parts:
+                yield number, part
 
-    def part(self, numbers: Sequence[int]) -> Window:
-        """Return a window with only the lines that have these numbers, in this order."""
-        sentences_of_lines: dict[int, list[Sentence]] = {number: [] for number in numbers}
-        for sentence, (number, _) in zip(self.sentences, self.leaves(), strict=True):
-            if number in sentences_of_lines:
-                sentences_of_lines[number].append(sentence)
-        sentences = list(chain.from_iterable(sentences_of_lines.values()))
-        return Window(sentences, [self.lines[number] for number in numbers], self.context)
+    def source_text(self, number: int) -> str:
+        """Return the text of sentence `number`, as the model reads it."""
+        ids = self._parts[number].ids
+        return self.context.tokenizer.decode_source([ids])[0]
 
-    def choose_best(self, hypotheses: Sequence[Hypothesis]) -> Hypothesis:
-        """Return the hypothesis that becomes the translation of a sentence."""
-        return self.choose(hypotheses)[0]
+    @cached_property
+    def _parts(self) -> list[Part]:
+        """The part that each sentence is."""
+        return [part for _, part in self.parts()]
 
     def choose(self, hypotheses: Sequence[Hypothesis]) -> Sequence[Hypothesis]:
         """Return the hypotheses that can become translations: at least one, the best one first."""
@@ -199,71 +148,89 @@ class Window:
             return [next(whole, hypotheses[0])]
         return list(whole) or hypotheses
 
-    def _links(
-        self, hypothesis: Hypothesis, text: str, leaf: Subwords, line: SplitLine
-    ) -> list[tuple[int, int]]:
-        """Return the links of a hypothesis, as in `Answer`."""
-        if line.words is None or hypothesis.attention is None or not text.strip():
-            return []
-        # Few translations need numpy; importing it takes as long as all else.
-        from mtkit.decoding.alignment import align
+    def _candidate(
+        self, hypothesis: Hypothesis, text: Text, part: Part, line: SplitLine
+    ) -> _Candidate:
+        """Place what a part demands in its translation, then make the changes of the steps."""
+        attention = hypothesis.attention
+        if not (part.demands or self.context.request.alignments):
+            return _Candidate(hypothesis, self._change(text, part), {})
+        tokenizer = self.context.tokenizer
+        source_offsets = tokenizer.source_offsets(part.text.string)[: len(part.ids)]
+        target_offsets = tokenizer.target_offsets(hypothesis.tokens)
+        if attention is not None and part.tag is not None:
+            attention = attention[:, 1:]  # a target tag is no word
+        links: dict[int, set[int]] = {}
+        has_words = bool(source_offsets and text.string.strip())
+        if self.context.request.alignments and attention is not None and has_words:
+            # Few translations need numpy; importing it takes as long as all else.
+            from mtkit.decoding.alignment import align
 
-        words = Words(text)
-        target_offsets = self.context.tokenizer.target_offsets(hypothesis.tokens)
-        first_text = 0 if leaf.tag is None else 1  # a target tag is no word
-        links = align(
-            hypothesis.attention[:, first_text:],
-            target_words=[words.at(offset) for offset in target_offsets],
-            source_words=[line.words.at(offset) for offset in leaf.origin],
-        )
-        return [(source, words.last_character(target)) for source, target in links]
+            words = spaced_words(text.string)
+            words_of_line = spaced_words(line.text)
+            aligned = align(
+                attention,
+                target_words=[words.at(offset) for offset in target_offsets],
+                source_words=[
+                    words_of_line.at(part.text.origin[offset]) for offset in source_offsets
+                ],
+            )
+            links = _links_by_origin(aligned, words, text)
+        demands = _find_unplaced(part.demands, text.string)
+        if demands:
+            tokens = align_tokens(
+                part.text.string, text.string, attention, source_offsets, target_offsets
+            )
+            begin = len(tokenizer.decode([list(part.prefix)])[0]) if part.prefix else 0
+            text = place_demands(
+                text, line=line.text, read=part.text, demands=demands, tokens=tokens, begin=begin
+            )
+        return _Candidate(hypothesis, self._change(text, part), links)
+
+    def _change(self, text: Text, part: Part) -> Text:
+        """Make the changes of the steps to the translation of a part."""
+        for change in part.changes:
+            text = change(text)
+        return text
 
     def _translation(
         self, line: SplitLine, candidates: Sequence[Sequence[_Candidate]]
     ) -> Translation:
-        """Join the best candidates of all leaves, then the second best ones, and so on.
+        """Join the best candidates of all parts, then the second best ones, and so on.
 
-        If a leaf has fewer candidates than others, its last one is repeated.
+        If a part has fewer candidates than others, its last one is repeated.
         """
         by_text: dict[str, Translation] = {}
         ranks = max(map(len, candidates), default=1)
         for rank in range(ranks):
-            answers: list[Answer] = []
-            hypotheses: list[Hypothesis] = []
-            for ranked in candidates:
-                candidate = ranked[min(rank, len(ranked) - 1)]
-                answers.append(candidate.answer)
-                hypotheses.append(candidate.hypothesis)
-            answer = _join(line.tree, iter(answers))
-            if self.context.tokenizer.has_hints:
-                answer = drop_symbols(answer)
+            chosen = [ranked[min(rank, len(ranked) - 1)] for ranked in candidates]
+            text = _join(line, [candidate.text for candidate in chosen])
             # Texts that differ only in their spaces would look the same.
-            visible = " ".join(answer.text.split())
+            visible = " ".join(text.string.split())
             if visible not in by_text:
-                by_text[visible] = self._finish(answer, hypotheses, line)
+                by_text[visible] = self._finish(text, chosen, line)
         best, *others = by_text.values()
         others = others[: self.context.request.n_best - 1]
         return replace(best, alternatives=others)
 
-    def _finish(
-        self, answer: Answer, hypotheses: Sequence[Hypothesis], line: SplitLine
-    ) -> Translation:
-        """Return the translation of a line: its text, and the hypotheses of all leaves."""
-        alignment: set[tuple[int, int]] = set()
-        if answer.links:
-            words = Words(answer.text)
-            alignment = {(source, words.at(offset)) for source, offset in answer.links}
+    def _finish(self, text: Text, chosen: Sequence[_Candidate], line: SplitLine) -> Translation:
+        """Return the translation of a line: its text, and the hypotheses of all parts."""
+        hypotheses = [candidate.hypothesis for candidate in chosen]
         tokens: list[str] = []
         for hypothesis in hypotheses:
             tokens += self.context.tokenizer.target_pieces(hypothesis.tokens)
-        lost = lost_spans(line.spans, answer.text)
-        missing_terms = find_missing(line.terms, answer.text)
+        unmet = find_unmet(line.demands, text) if line.demands else []
+        lost = [demand.text for demand in unmet if not demand.is_term]
+        missing_terms = list(dict.fromkeys(demand.text for demand in unmet if demand.is_term))
+        alignment: set[tuple[int, int]] = set()
+        if self.context.request.alignments and line.parts:
+            alignment = _align_words(text, chosen, line)
         return Translation(
-            answer.text,
+            text.string,
             _total_score(hypotheses, self.context.request.settings.length_penalty),
             tokens,
             truncated=not all(hypothesis.finished for hypothesis in hypotheses),
-            estimate=self._estimate(answer, hypotheses, line, lost, missing_terms),
+            estimate=self._estimate(text.string, hypotheses, line, lost, missing_terms),
             lost=lost,
             missing_terms=missing_terms,
             letters=line.letters,
@@ -273,7 +240,7 @@ class Window:
 
     def _estimate(
         self,
-        answer: Answer,
+        text: str,
         hypotheses: Sequence[Hypothesis],
         line: SplitLine,
         lost: Sequence[str],
@@ -285,24 +252,16 @@ class Window:
             return NO_ESTIMATE
         translated = TranslatedLine(
             line.text,
-            answer.text,
+            text,
             line.letters,
             is_finished=all(hypothesis.finished for hypothesis in hypotheses),
             lost=lost,
             missing_terms=missing_terms,
-            source_parts=line.without_hints(line.source_parts, self.context.tokenizer),
-            target_parts=[
-                hypothesis.tokens
-                for leaf, hypothesis in zip(line.leaves, hypotheses, strict=True)
-                if isinstance(leaf, Subwords)
-            ],
+            source_parts=[part.ids for part in line.parts],
+            target_parts=[hypothesis.tokens for hypothesis in hypotheses],
             log_probability=_log_probability(hypotheses, request.settings.length_penalty),
         )
         return self.context.estimator.estimate(translated)
-
-
-_COPIED = Hypothesis([], score=0.0, finished=True)
-"""Stands for text that is copied."""
 
 
 def open_window(
@@ -310,118 +269,133 @@ def open_window(
     tokenizer: Tokenizer,
     request: Request,
     estimator: Estimator = WITHOUT_FACTS,
-    *,
-    cuts_at_spans: bool = False,
 ) -> Window:
     """Lead the lines through all steps to the model.
-
-    `cuts_at_spans`: whether to split lines at spans that a model without placeholders may lose.
 
     Raises:
         UserError: a line has no target tag, or a wrong one.
     """
-    context = Context(tokenizer, request, estimator, cuts_at_spans)
+    context = Context(tokenizer, request, estimator)
     for line in lines:
         find_tag(line, context)  # also of lines that no step changes
-    begun = [_begin(line, tokenizer) for line in lines]
-    spans = [part for part in begun if isinstance(part, Span)]
-    trees = iter(_run(spans, list_steps(), context))
+    begun = [begin_line(line, context) for line in lines]
+    for_core = [_apply(STEPS, pieces, context) for pieces in begun]
+    segments = [piece for pieces in for_core for piece in pieces if isinstance(piece, Segment)]
+    # The segments of all lines are encoded in one call.
+    encoded = iter(encode_to_fit(segments, context) if segments else [])
     sentences: list[Sentence] = []
     split: list[SplitLine] = []
-    for line, part in zip(lines, begun, strict=True):
-        tree = part if isinstance(part, Copied) else next(trees)
-        leaves: list[Leaf] = []
-        for leaf, begin in _leaves(tree):
-            if isinstance(leaf, Subwords):
-                key = (line.id or 0, len(leaves))
-                sentences.append(Sentence(leaf.source, list(begin), key))
-            leaves.append(leaf)
-        is_copied = isinstance(part, Copied)
-        text = part.text
-        own_text = without_spans(text)
-        split.append(
-            SplitLine(
-                text,
-                tree,
-                leaves,
-                words=Words(text) if request.alignments and not is_copied else None,
-                spans=[] if is_copied else find_untranslatable(text),
-                terms=list(_terms(tree)),
-                letters=count_letters(own_text),
-                unknown_letters=tokenizer.source_spelling.unknown_letters(own_text),
-            )
+    for line, first_pieces, last_pieces in zip(lines, begun, for_core, strict=True):
+        pieces: list[Copied | Part] = []
+        for piece in last_pieces:
+            pieces += [piece] if isinstance(piece, Copied) else next(encoded)
+        own_text = own_text_of(first_pieces)
+        split_line = SplitLine(
+            normalised_text(line),
+            pieces,
+            demands=demands_of(last_pieces),
+            letters=count_letters(own_text),
+            unknown_letters=tokenizer.source_spelling.unknown_letters(own_text),
         )
+        split.append(split_line)
+        for number, part in enumerate(split_line.parts):
+            key = (line.id or 0, number)
+            needs_attention = bool(part.demands)
+            sentences.append(Sentence(part.source, list(part.prefix), key, needs_attention))
     return Window(sentences, split, context)
 
 
-def _begin(line: Line, tokenizer: Tokenizer) -> Span | Copied:
-    """Return what the steps get of a line; or its translation, if there is nothing to translate."""
-    text = normalised_text(line)
-    if is_blank(text):
-        return Copied("")
-    if is_untranslatable(text, tokenizer) and not normalised_prefix(line):
-        return Copied(in_one_line(without_surrogates(line.text)))
-    return Span(text, range(len(text)), line)
+Pieces = Sequence[Segment | Copied]
 
 
-def _run(spans: Sequence[Span], steps: Sequence[TextStep], context: Context) -> list[_Tree | Leaf]:
-    """Apply a step to all spans, and the other steps to what becomes of them."""
-    step, *others = steps
-    splits = step(spans, context)
-    further: list[Span] = []
-    for split in splits:
-        further += [part for part in split.parts if isinstance(part, Span)]
-    # The spans of all lines go through the next step together, so that it encodes them in one call.
-    grown = iter(_run(further, others, context) if further else [])
-    trees: list[_Tree | Leaf] = []
-    for split in splits:
-        branches = [next(grown) if isinstance(part, Span) else part for part in split.parts]
-        is_unchanged = split.join is join_answers and not (split.prefix or split.terms)
-        if len(branches) == 1 and is_unchanged:
-            trees.append(branches[0])  # as for nearly all spans: nothing is to be joined
+def begin_line(line: Line, context: Context) -> Pieces:
+    """Lead a line through the steps of extras; copy it if there is nothing to translate in it."""
+    string = normalised_text(line)
+    if is_blank(string):
+        return []
+    pieces = _apply(list_first_steps(), [Segment(Text.of_line(string), line)], context)
+    own_text = own_text_of(pieces)
+    is_foreign = context.tokenizer.source_spelling.lacks_script_of(own_text)
+    if (not has_letters(own_text) or is_foreign) and not normalised_prefix(line):
+        copied = in_one_line(without_surrogates(line.text))
+        return [Copied(Text.from_one(copied, 0), is_exact=True)]
+    return pieces
+
+
+def _apply(steps: Sequence[TextStep], pieces: Pieces, context: Context) -> Pieces:
+    """Apply steps to the segments among the pieces."""
+    for step in steps:
+        further: list[Segment | Copied] = []
+        for piece in pieces:
+            if isinstance(piece, Segment):
+                further += step(piece, context)
+            else:
+                further.append(piece)
+        pieces = further
+    return pieces
+
+
+def own_text_of(pieces: Pieces) -> str:
+    """Return what is to be translated: without what stays as it is."""
+    strings = [piece.string for piece in pieces if isinstance(piece, Segment)]
+    return " ".join(strings).replace(MARK, " ")
+
+
+def demands_of(pieces: Pieces) -> Sequence[Demand]:
+    """Return the demands of all segments, each once."""
+    # Segments that were one before have the same list.
+    lists = {id(piece.demands): piece.demands for piece in pieces if isinstance(piece, Segment)}
+    return list(chain.from_iterable(lists.values()))
+
+
+def _join(line: SplitLine, texts: Sequence[Text]) -> Text:
+    """Join the translations of all parts, and what is copied between them."""
+    translated = iter(texts)
+    joined: list[Text] = []
+    run: list[Text] = []  # pieces between which spaces may be missing
+    for piece in line.pieces:
+        if isinstance(piece, Part):
+            run.append(next(translated))
+        elif not piece.is_exact:
+            run.append(piece.text)
         else:
-            trees.append(_Tree(branches, split.join, split.prefix, split.terms))
-    return trees
+            joined += (join_texts(run), piece.text)
+            run = []
+    return concatenate([*joined, join_texts(run)])
 
 
-def _leaves(tree: _Tree | Leaf, prefix: Sequence[int] = ()) -> Iterator[tuple[Leaf, Sequence[int]]]:
-    """Yield the leaves of a tree, each with the prefix of its translation."""
-    if not isinstance(tree, _Tree):
-        yield tree, prefix
-        return
-    prefix = tree.prefix or prefix
-    for branch in tree.branches:
-        yield from _leaves(branch, prefix)
-        prefix = ()  # it belongs to the first branch alone
+def _find_unplaced(demands: Sequence[Demand], translation: str) -> list[Demand]:
+    """Return the demands that have to be placed: all spans, and the terms that are not there."""
+    return [demand for demand in demands if not (demand.is_term and demand.is_met(translation))]
 
 
-def _terms_of_leaves(
-    tree: _Tree | Leaf, terms: Sequence[WantedTerm] = ()
-) -> Iterator[Sequence[WantedTerm]]:
-    """Yield what the steps expect of the translation of each leaf."""
-    if not isinstance(tree, _Tree):
-        yield terms
-        return
-    terms = tree.terms or terms
-    if len(tree.branches) > 1:
-        terms = ()  # a sentence that was too long: nobody knows which part has which term
-    for branch in tree.branches:
-        yield from _terms_of_leaves(branch, terms)
+def _links_by_origin(
+    links: Iterable[tuple[int, int]], words: Words, text: Text
+) -> dict[int, set[int]]:
+    """Return the words of the line to which each character of a hypothesis is linked."""
+    linked: dict[int, set[int]] = defaultdict(set)
+    for source, target in links:
+        linked[target].add(source)
+    by_origin: dict[int, set[int]] = {}
+    for target, sources in linked.items():
+        by_origin.update(dict.fromkeys(text.origin[slice(*words.ranges[target])], sources))
+    return by_origin
 
 
-def _terms(tree: _Tree | Leaf) -> Iterator[WantedTerm]:
-    """Yield what the steps expect of a translation, in order."""
-    if isinstance(tree, _Tree):
-        yield from tree.terms
-        for branch in tree.branches:
-            yield from _terms(branch)
-
-
-def _join(tree: _Tree | Leaf, answers: Iterator[Answer]) -> Answer:
-    """Return the answer to a tree from the answers to its leaves, in order."""
-    if not isinstance(tree, _Tree):
-        return next(answers)
-    return tree.join([_join(branch, answers) for branch in tree.branches])
+def _align_words(text: Text, chosen: Sequence[_Candidate], line: SplitLine) -> set[tuple[int, int]]:
+    """Return the links between the words of a line and of its translation, by their origins."""
+    words_of_line = spaced_words(line.text)
+    links: dict[int, set[int]] = {}
+    for candidate in chosen:
+        links |= candidate.links
+    alignment: set[tuple[int, int]] = set()
+    for number, (start, end) in enumerate(spaced_words(text.string).ranges):
+        for origin in text.origin[start:end]:
+            if origin < len(line.text):
+                alignment.add((words_of_line.at(origin), number))
+            else:
+                alignment.update((source, number) for source in links.get(origin, ()))
+    return alignment
 
 
 def _total_score(hypotheses: Sequence[Hypothesis], length_penalty: float) -> float | None:
@@ -443,4 +417,4 @@ def _log_probability(hypotheses: Sequence[Hypothesis], length_penalty: float) ->
             return None
         length = max(len(hypothesis.tokens), 1)
         log_probabilities.append(hypothesis.score * length**length_penalty)
-    return sum(log_probabilities)
+    return sum(log_probabilities, 0.0)

@@ -6,52 +6,36 @@ the user wrote it, because the vocabulary may spell it differently.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from mtkit.corpus.text import in_one_line
-from mtkit.decoding.text.line import (
-    Answer,
-    Context,
-    Line,
-    Span,
-    SplitSpan,
-    join_answers,
-    normalised_prefix,
-    without_surrogates,
-)
-from mtkit.decoding.text.words import Words
+from mtkit.decoding.text.line import Context, Segment, normalised_prefix, without_surrogates
+from mtkit.decoding.text.text import Edit, Text
 
 
-def keep_prefixes(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
-    """Leave the spans as they are; their translations begin with the prefixes of their lines."""
-    prefixes = [normalised_prefix(span.line) for span in spans]
-    if not any(prefixes):
-        return [SplitSpan([span]) for span in spans]
-    max_length = context.request.settings.max_length
-    encoded = [ids[:max_length] for ids in context.tokenizer.encode_target(prefixes)]
-    spellings = context.tokenizer.decode(encoded)
-    splits: list[SplitSpan] = []
-    for number, span in enumerate(spans):
-        if not encoded[number]:
-            splits.append(SplitSpan([span]))
-            continue
-        respell = partial(_respell, spelling=spellings[number], line=span.line)
-        splits.append(SplitSpan([span], respell, prefix=encoded[number]))
-    return splits
+def keep_prefix(segment: Segment, context: Context) -> list[Segment]:
+    """Leave the text as it is; its translation begins with the prefix of the line."""
+    prefix = normalised_prefix(segment.line)
+    if not prefix:
+        return [segment]
+    (encoded,) = context.tokenizer.encode_target([prefix])
+    encoded = encoded[: context.request.settings.max_length]
+    if not encoded:
+        return [segment]
+    (spelling,) = context.tokenizer.decode([encoded])
+    own = in_one_line(without_surrogates(segment.line.prefix)).strip()
+    respell = partial(_respell, spelling=spelling, own=own)
+    return [replace(segment, prefix=encoded, changes=(respell, *segment.changes))]
 
 
-def _respell(answers: Sequence[Answer], *, spelling: str, line: Line) -> Answer:
+def _respell(translation: Text, *, spelling: str, own: str) -> Text:
     """Replace the spelling of the vocabulary by that of the user."""
-    answer = join_answers(answers)
-    if not answer.text.startswith(spelling):
-        return answer
-    prefix = in_one_line(without_surrogates(line.prefix)).strip()
-    text = prefix + answer.text[len(spelling) :]
-    if not answer.links or not text.strip():
-        return Answer(text)
-    # The words keep their numbers, but not their offsets.
-    before = Words(answer.text)
-    after = Words(text)
-    links = [(word, after.last_character(before.at(offset))) for word, offset in answer.links]
-    return Answer(text, links)
+    if not translation.string.startswith(spelling):
+        return translation
+    end = len(spelling)
+    if len(own.split()) == len(spelling.split()):
+        spelled = translation.slice(0, end).respell_words(own)
+    else:
+        spelled = Text.from_one(own, translation.origin[0])
+    return translation.replace([Edit(0, end, spelled)])

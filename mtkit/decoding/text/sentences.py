@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from itertools import pairwise
 
 from sentencex import segment
@@ -21,7 +21,7 @@ from mtkit.corpus.characters import (
     is_number,
     is_small,
 )
-from mtkit.decoding.text.line import CLOSE_CHARACTERS, Context, Span, SplitSpan
+from mtkit.decoding.text.line import Context, Segment
 
 BLOCK_CHARACTERS = 4096
 """Number of characters that sentencex splits at a time."""
@@ -29,9 +29,6 @@ BLOCK_CHARACTERS = 4096
 # Full stops and question marks: Latin; Han and kana; Devanagari, Urdu, Ethiopic, Burmese, Khmer,
 # Armenian, Tibetan.
 SENTENCE_END = re.compile(r"[.!?…؟][\"'”’»)\]]*\s+|[。！？｡।॥۔።፧။។៕։།][\"'”’»)\]」』）]*\s*")
-UNSPACED_CHARACTERS = f"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff{CLOSE_CHARACTERS}"
-UNSPACED = re.compile(f"[{UNSPACED_CHARACTERS}]")
-"""A letter of a script without spaces between words: kana, Han, Thai, Lao, Burmese, or Khmer."""
 _KHMER_END = re.compile(r"[។៕][\"'”’»)\]]*\s*")
 """The full stops that sentencex does not know."""
 _SPACE = re.compile(r"\s")
@@ -46,17 +43,15 @@ CONTEXT_CHARACTERS = 64
 """Characters that are read before and after a full stop to decide whether it ends a sentence."""
 
 
-def split_into_sentences(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
-    """Split every span into its sentences."""
+def split_into_sentences(segment: Segment, context: Context) -> list[Segment]:
+    """Split a segment into its sentences."""
     settings = context.request.settings
     if settings.sentences is None:
-        return [SplitSpan([span]) for span in spans]
+        return [segment]
     abbreviations = set(settings.abbreviations.split())
-    splits: list[SplitSpan] = []
-    for span in spans:
-        ranges = find_sentences(span.text, settings.sentences, abbreviations)
-        splits.append(SplitSpan([span.cut(start, end) for start, end in ranges] or [span]))
-    return splits
+    ranges = find_sentences(segment.string, settings.sentences, abbreviations)
+    texts = [segment.text.cut(start, end) for start, end in ranges]
+    return segment.split(texts) if texts else [segment]
 
 
 def split_sentences(

@@ -6,13 +6,13 @@ Numbers next to words are part of a sentence, and are translated: "2 dogs", "1. 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from mtkit.corpus.characters import has_letters
-from mtkit.decoding.text.line import Context, Copied, Span, SplitSpan, join_spans, normalised_prefix
-from mtkit.decoding.text.untranslatable import is_one_span
+from mtkit.decoding.text.demands import MARK, show_marks
+from mtkit.decoding.text.line import Context, Copied, Segment, normalised_prefix
+from mtkit.decoding.text.text import Text, join_texts
 from mtkit.tokenizer.codec import Tokenizer
 
 _EMOJI = re.compile(
@@ -35,49 +35,46 @@ _MARK_AFTER = re.compile(rf"{_BULLET}|{_DATE}|\({_NUMBER}\)|\[{_NUMBER}\]|[:;]-?
 
 @dataclass
 class _Run:
-    """Pieces of a span that are translated as one text, or copied."""
+    """Pieces of a text that are translated as one text, or copied."""
 
-    pieces: list[Span]
+    pieces: list[Text]
     """Between two pieces may be emoji, which belong to another run."""
     is_translated: bool
 
-    def part(self) -> Span | Copied:
-        """Return the pieces in one text."""
-        if self.is_translated:
-            return join_spans(self.pieces)
-        return Copied(" ".join(piece.text for piece in self.pieces))
 
-
-def copy_verbatim(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
+def copy_verbatim(segment: Segment, context: Context) -> list[Segment | Copied]:
     """Copy marks, dates and unknown emoji; translate all else, and everything after a prefix."""
-    splits: list[SplitSpan] = []
-    for span in spans:
-        if normalised_prefix(span.line):
-            splits.append(SplitSpan([span]))
+    if normalised_prefix(segment.line):
+        return [segment]
+    parts: list[Segment | Copied] = []
+    for run in _find_runs(segment.text, context.tokenizer):
+        text = join_texts(run.pieces)
+        if run.is_translated:
+            parts.append(segment.with_text(text))
         else:
-            splits.append(SplitSpan([run.part() for run in _find_runs(span, context.tokenizer)]))
-    return splits
+            parts.append(Copied(show_marks(text, segment.demands)))
+    return parts
 
 
-def _find_runs(span: Span, tokenizer: Tokenizer) -> list[_Run]:
-    """Split a span into runs that are translated and runs that are copied, in order.
+def _find_runs(text: Text, tokenizer: Tokenizer) -> list[_Run]:
+    """Split a text into runs that are translated and runs that are copied, in order.
 
     List marks and dates before the first word, dates and marks after the last sentence, emoji that
     are not in the vocabulary, and text without letters beside them are copied. An emoji within a
     sentence moves to its end.
     """
-    cuts = _find_cuts(span.text, tokenizer)
+    cuts = _find_cuts(text.string, tokenizer)
     bounds = list(pairwise(cuts))  # even numbers: copied text; odd numbers: other text
 
     def is_translated(number: int) -> bool:
         start, end = bounds[number]
-        return number % 2 == 1 and has_letters(span.text[start:end])
+        return number % 2 == 1 and has_letters(text.string[start:end])
 
     runs: list[_Run] = []
     for translated, numbers in groupby(range(len(bounds)), is_translated):
         group = list(numbers)
-        piece = span.cut(bounds[group[0]][0], bounds[group[-1]][1])
-        if not piece.text:
+        piece = text.cut(bounds[group[0]][0], bounds[group[-1]][1])
+        if not piece.string:
             continue
         # Runs alternate, too: before a translated piece stand the text [-2] and the emoji [-1]
         # within its sentence.
@@ -107,7 +104,7 @@ def _begin_of_last_marks(text: str, begin: int) -> int:
     first_mark = end = len(text)
     while (space := text.rfind(" ", begin, end)) > begin:
         mark = text[space + 1 : end]
-        if not (_MARK_AFTER.fullmatch(mark) or is_one_span(mark)):
+        if not (_MARK_AFTER.fullmatch(mark) or mark == MARK):
             break
         if text[space - 1] in _END:
             first_mark = space
@@ -120,5 +117,5 @@ def _ends_sentence(translated: _Run, copied: _Run) -> bool:
 
     Read only the last piece of each: the pieces before it ended none.
     """
-    last_letter = translated.pieces[-1].text.rstrip("\"'”’»)]")[-1:]
-    return last_letter in _END or any(mark in _END for mark in copied.pieces[-1].text)
+    last_letter = translated.pieces[-1].string.rstrip("\"'”’»)]")[-1:]
+    return last_letter in _END or any(mark in _END for mark in copied.pieces[-1].string)

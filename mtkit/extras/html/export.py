@@ -23,13 +23,13 @@ from mtkit.artifacts.output import check_output, open_output
 from mtkit.config.language_codes import is_language_code, language_name
 from mtkit.corpus.characters import assigned_characters, is_letter, title_case
 from mtkit.decoding.estimation.estimator import load_estimator
+from mtkit.decoding.glossary import GLOSSARY
 from mtkit.decoding.model_languages import find_model_languages
-from mtkit.decoding.text.glossary import GLOSSARY
 from mtkit.decoding.text.sentences import split_sentences
-from mtkit.decoding.text.untranslatable import PATTERNS_BY_NAME
 from mtkit.errors import UserError
 from mtkit.models.folder import OpenedModel, read_models
 from mtkit.models.weights import get_weights, load_model
+from mtkit.plugins import load_plugin
 from mtkit.report import say
 from mtkit.symbols import BOS, PAD, SPACE
 from mtkit.tokenizer.pieces import model_from_bytes
@@ -76,9 +76,8 @@ def _export(opened: OpenedModel, output: Path) -> None:
         "tokenizers": [spm.decode() for spm in spms],
         "spelling": opened.tokenizer.source_spelling.tables(),
         "titles": _unusual_title_cases(),
-        "patterns": PATTERNS_BY_NAME,
+        "patterns": load_plugin("actions", "span_patterns"),
         "unreliable_flags": sorted(load_estimator(opened.artifact).unreliable_flags),
-        "has_hints": opened.tokenizer.has_hints,
     }
     page = _build_page(data, _quantise(weights)).encode()
     with open_output(output) as (file, _):
@@ -86,8 +85,7 @@ def _export(opened: OpenedModel, output: Path) -> None:
     say(f"exported: {output} ({len(page) / 1e6:.1f} MB); open it in a browser")
     for limit in PAGE_LIMITS:
         say(f"limit: {limit}")
-    if opened.tokenizer.has_hints:
-        say("limit: the page splits lines at URLs, placeholders and tags within them")
+    say("limit: the page splits lines at URLs, placeholders and tags that would be lost")
     if GLOSSARY in opened.artifact.files:
         say("limit: the page does not know the glossary of the model")
     parameters = sum(weight.numel() for weight in weights.values())

@@ -62,7 +62,7 @@ def _is_readable(content: str) -> bool:
     return not content.strip() or _SIGN.search(content) is not None
 
 
-Segment = list[str | Code]
+CodedText = list[str | Code]
 """Texts and codes, in order."""
 
 
@@ -119,7 +119,7 @@ class CodeWriter:
         """Forget the numbers of the unit before."""
         self._numbers = {}
 
-    def write(self, segment: Segment) -> str:
+    def write(self, segment: CodedText) -> str:
         """Return the text of a segment."""
         codes = [part for part in segment if isinstance(part, Code)]
         if not codes:

@@ -24,13 +24,12 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.engines.engine import Engine, Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.estimation.flags import has_loop
-from mtkit.decoding.text.glossary import Glossary
-from mtkit.decoding.text.messages import find_messages
 from mtkit.errors import UserError
 from mtkit.extras.html.export import export_to_html
+from mtkit.extras.protect.spans import find_spans
+from mtkit.extras.terms.glossary import TermGlossary
 from mtkit.models.folder import open_model
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.hints import HINT_SYMBOLS
 from nasties import VALID
 from pages import run_in_page, translate_in_page
 from scripts import SAMPLES
@@ -246,7 +245,8 @@ class OneAnswer(Engine):
 
 @pytest.mark.slow
 def test_a_page_applies_the_text_steps_of_mtkit(page: Path) -> None:
-    # All but the splitting into sentences, for which the page has simpler rules, and messages.
+    # All but the splitting into sentences, for which the page has simpler rules, and spans within
+    # a sentence, at which it splits a line.
     tokenizer = open_model(page.parent / "model").tokenizer
     request = Request(DecodingSettings(beam=1, truecase=True, max_length=12))
     engine = OneAnswer(tokenizer.encode_target(["Ein Hund."])[0])
@@ -257,7 +257,7 @@ def test_a_page_applies_the_text_steps_of_mtkit(page: Path) -> None:
     texts = st.lists(mixed, max_size=30).map("".join)
 
     def check(lines: list[str]) -> None:
-        lines = [line for line in lines if not find_messages(line)]
+        lines = [line for line in lines if not find_spans(line)]
         results = run_in_page(page, STEPS, lines)
         for line, (text, read) in zip(lines, results, strict=True):
             engine.read.clear()
@@ -268,9 +268,7 @@ def test_a_page_applies_the_text_steps_of_mtkit(page: Path) -> None:
     check(
         [
             *TEXTS,
-            *SPANS,
             "A {n, plural, one {dog} runs.",
-            *(text.replace(" ", f" {SPANS[0]} ") for text in TEXTS),
         ]
     )
     random_texts(given(st.lists(texts, min_size=50, max_size=200))(check))()
@@ -319,11 +317,8 @@ def test_a_page_copies_a_message_and_translates_around_it(page: Path) -> None:
     assert [text for text, _ in results] == expected
 
 
-def test_a_page_of_a_model_with_placeholders_splits_lines_at_spans(
-    tmp_path: Path, capsys: Capture
-) -> None:
-    tokenizer = train(vocab_size=330, user_defined_symbols=list(HINT_SYMBOLS))
-    page = export(tmp_path, tokenizer)
+def test_a_page_splits_lines_at_spans(tmp_path: Path, capsys: Capture) -> None:
+    page = export(tmp_path, train())
     assert "limit: the page splits lines at URLs" in capsys.readouterr().err
     ((text, _),) = run_in_page(page, STEPS, ["A dog\ufdd4 %s runs https://a.bc/d."])
     assert text == "Ein Hund. %s Ein Hund. https://a.bc/d."
@@ -334,7 +329,7 @@ def test_an_export_says_that_the_page_lacks_the_glossary(tmp_path: Path, capsys:
     with create(tmp_path / "model", "model", {}, {}) as folder:
         for file in open_model(source).artifact.files:
             shutil.copy(source / file, folder)
-        Glossary({"dog": "Hund"}).save(folder)
+        TermGlossary({"dog": "Hund"}).save(folder)
     export_to_html(str(tmp_path / "model"), tmp_path / "page.html")
     assert "limit: the page does not know the glossary" in capsys.readouterr().err
 

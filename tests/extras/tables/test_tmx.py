@@ -18,8 +18,8 @@ from commands import call
 from mtkit.config.corpora import TableCorpus
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.text import in_one_line, normalise
-from mtkit.decoding.text.untranslatable import find_untranslatable
 from mtkit.errors import UserError
+from mtkit.extras.protect.spans import find_spans
 from mtkit.extras.tables.tmx import find_languages, read_tmx
 
 OMEGAT = """<?xml version="1.0" encoding="UTF-8"?>
@@ -357,7 +357,8 @@ def test_no_code_is_deleted(codes: list[tuple[str, str]]) -> None:
 
 @pytest.mark.parametrize("code", ["%s", "{0}", "<b>", "<1>", "</1>", "<2/>"])
 def test_what_a_code_becomes_is_protected_at_translation(code: str) -> None:
-    assert find_untranslatable(f"A {code} dog") == [code]
+    (span,) = find_spans(f"A {code} dog")
+    assert (span.start, span.end) == (2, 2 + len(code))
 
 
 def test_commands_read_a_memory_and_take_its_languages(capsys: pytest.CaptureFixture[str]) -> None:

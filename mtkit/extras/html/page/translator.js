@@ -25,8 +25,7 @@ class Translator {
     if (isBlank(text)) return "";
     if (this.spans.isUntranslatable(text, this.spelling)) return inOneLine(withoutSurrogates(line));
     const prefix = tag === null ? [] : [this.data.tags[tag].id];
-    // A model with placeholders has not learned to copy spans themselves.
-    const translation = await this.run(text, this.steps(this.data.has_hints), prefix, pause);
+    const translation = await this.run(text, this.steps(false), prefix, pause);
     const lost = this.spans.countLost(text, translation);
     if (lost === 0) return translation;
     const other = await this.run(text, this.steps(true), prefix, pause);

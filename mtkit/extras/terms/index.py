@@ -1,32 +1,22 @@
 """Finds the terms of a glossary in a text.
 
-A term is found as whole words: the leftmost, and of those that begin there, the longest. A word is
-a run of letters, marks, digits and joiners; a number with separators; a URL or the like; or, in a
-script without spaces between words, one character. The time for a line does not depend on the
-number of entries: an index names, for each first word, how many words such terms have.
+A term is found as whole words: the leftmost, and of those that begin there, the longest. Words are
+tokens (see `token_pattern`). The time for a line does not depend on the number of entries: an index
+names, for each first word, how many words such terms have.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import cache, cached_property
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from mtkit.corpus.characters import is_capital, is_in_capitals, is_sign
 from mtkit.decoding.text.case import has_no_case
-from mtkit.decoding.text.glossary import Glossary
-from mtkit.decoding.text.sentences import UNSPACED_CHARACTERS
-from mtkit.decoding.text.untranslatable import span_ranges
+from mtkit.decoding.text.words import WITHIN_SENTENCE, tokens_of
+from mtkit.extras.terms.glossary import TermGlossary
 
-_JOINERS = "\xad\u200c\u200d"
-"""The soft hyphen, and the joiners: they stand within words."""
-_VARIATION_SELECTORS = range(0xFE00, 0xFE10)
-_LAST_MARK = 0x20000
-"""No mark but variation selectors has a higher code; looking through all codes takes 0.1 s."""
-_WITHIN_SENTENCE = frozenset(",'’-‐‑–&/+@")
-"""Signs after which no sentence begins; after others, such as a colon, one may."""
 _WHITE = re.compile(r"\s")
 _PLAIN_TERM = re.compile(r"[A-Za-z0-9]+(?: [A-Za-z0-9]+)*")
 
@@ -42,45 +32,11 @@ class Term(NamedTuple):
     """Whether it stays untranslated."""
 
 
-@cache
-def _word_pattern() -> re.Pattern[str]:
-    r"""Return the pattern of a word or a sign; building it takes some 30 ms.
-
-    `\w` has no marks, which are the vowels of many scripts.
-    """
-    marks: list[str] = []
-    for code in range(_LAST_MARK):
-        if unicodedata.category(chr(code))[0] == "M" and code not in _VARIATION_SELECTORS:
-            marks.append(chr(code))
-    inner = "".join(marks) + _JOINERS
-    letters = rf"[^\W{UNSPACED_CHARACTERS}]"
-    # No two parts in a row match the same characters, so that a long word is read once.
-    word = rf"{letters}+(?:[{inner}]+{letters}*)*"
-    number = rf"(?:(?<=\d)[.,:'’](?=\d){word})*"
-    return re.compile(rf"{word}{number}|[{UNSPACED_CHARACTERS}][{inner}]*|\S")
-
-
-def word_ranges(text: str) -> list[tuple[int, int]]:
-    """Return where each word begins and ends; a sign is a word, and so is a URL or the like."""
-    pattern = _word_pattern()
-    ranges = span_ranges(text)
-    if not ranges:
-        return [match.span() for match in pattern.finditer(text)]
-    words: list[tuple[int, int]] = []
-    end = 0
-    for start, next_end in ranges:
-        words += [match.span() for match in pattern.finditer(text, end, start)]
-        words.append((start, next_end))
-        end = next_end
-    words += [match.span() for match in pattern.finditer(text, end)]
-    return words
-
-
 def _measure(source: str) -> tuple[str, int]:
     """Return the first word of a term, and its number of words."""
     if _PLAIN_TERM.fullmatch(source):  # most terms; three times as fast
         return source.partition(" ")[0], source.count(" ") + 1
-    words = word_ranges(source)
+    words = tokens_of(source)
     start, end = words[0]
     return source[start:end], len(words)
 
@@ -88,7 +44,7 @@ def _measure(source: str) -> tuple[str, int]:
 class TermIndex:
     """The entries of a glossary, by their first words."""
 
-    def __init__(self, glossary: Glossary) -> None:
+    def __init__(self, glossary: TermGlossary) -> None:
         self._entries = glossary.entries
         self._lengths: dict[str, int] = {}
         """By the first word of terms, in small letters: bit n is set if one of them has n words."""
@@ -107,7 +63,7 @@ class TermIndex:
 
         `line`: the line of the text, before its case was changed (default: the text).
         """
-        words = word_ranges(text)
+        words = tokens_of(text)
         spaced = _WHITE.sub(" ", text)  # a no-break space is as good as another
         case = _LineCase(text if line is None else line)
         terms: list[Term] = []
@@ -146,10 +102,10 @@ class TermIndex:
         return self._entries[source]
 
 
-_INDICES: WeakKeyDictionary[Glossary, TermIndex] = WeakKeyDictionary()
+_INDICES: WeakKeyDictionary[TermGlossary, TermIndex] = WeakKeyDictionary()
 
 
-def index_of(glossary: Glossary) -> TermIndex:
+def index_of(glossary: TermGlossary) -> TermIndex:
     """Return the index of a glossary, which is made once."""
     index = _INDICES.get(glossary)
     if index is None:
@@ -179,7 +135,7 @@ def _may_be_written(source: str, written: str, before: str, case: _LineCase) -> 
         return False  # a name or an abbreviation: only as it is written in the glossary
     if is_in_capitals(written):
         return True
-    is_start = not before or (is_sign(before[-1]) and before not in _WITHIN_SENTENCE)
+    is_start = not before or (is_sign(before[-1]) and before not in WITHIN_SENTENCE)
     if is_start and written[1:] == source[1:]:
         return True
     return is_capital(written[0]) and case.has_no_case  # In Title Case

@@ -8,20 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
-from mtkit.artifacts.manifest import Artifact
 from mtkit.config.language_codes import is_language_code, is_language_name, short_code
 from mtkit.corpus.characters import is_letter
 from mtkit.corpus.columns import is_column_name
 from mtkit.corpus.files import open_input, tell_once, text_lines
 from mtkit.corpus.importers import find_importer, place_of
 from mtkit.corpus.text import is_blank, normalise
+from mtkit.decoding.glossary import GLOSSARY, Direction, Glossary
 from mtkit.errors import UserError
 from mtkit.report import plural, say
 
 MAX_TERM_CHARACTERS = 500
 """Longest source or target of an entry; a longer one is no term."""
-GLOSSARY = "glossary.tsv"
-"""File of a model folder."""
 COMMENT = "#"
 """Begins a line that is no entry."""
 HEADER_OF_SIDES = ("source", "target")
@@ -31,11 +29,9 @@ _QUOTED = re.compile(r'"((?:[^"]|"")+)"')
 _NAMES_DELIMITER = re.compile(r"sep=[;,|]?")
 """The first row of a .csv for Excel."""
 _MAY_BE_TWO_CELLS = re.compile(r"[\s;,|=]")
-Direction = tuple[str | None, str | None]
-"""Codes of the source and the target language; None if unknown."""
 
 
-class Glossary:
+class TermGlossary(Glossary):
     """Terms and their translations."""
 
     def __init__(
@@ -56,7 +52,7 @@ class Glossary:
     def __repr__(self) -> str:
         return f"<Glossary: {len(self)} entries>"
 
-    def directed(self, languages: Direction) -> Glossary:
+    def directed(self, languages: Direction) -> TermGlossary:
         """Return the glossary in the direction of a model: swapped if the header is reversed.
 
         Raises:
@@ -80,7 +76,7 @@ class Glossary:
         return self
 
     @cached_property
-    def _reversed(self) -> Glossary:
+    def _reversed(self) -> TermGlossary:
         entries: dict[str, str] = {}
         for source, target in self.entries.items():
             other = target or source
@@ -91,7 +87,7 @@ class Glossary:
                 )
             entries[other] = source if target else ""
         source_language, target_language = self.languages
-        return Glossary(entries, (target_language, source_language), self.name)
+        return TermGlossary(entries, (target_language, source_language), self.name)
 
     @cached_property
     def digest(self) -> str:
@@ -99,12 +95,12 @@ class Glossary:
         return hashlib.sha256(self._content).hexdigest()
 
     def save(self, folder: Path) -> None:
-        """Write the glossary into the folder of a model, where `load_glossary` reads it."""
+        """Write the glossary into the folder of a model, where `load_terms` reads it."""
         (folder / GLOSSARY).write_bytes(self._content)
 
     @property
     def _content(self) -> bytes:
-        """The glossary as a file in UTF-8, which `read_glossary` reads as it is."""
+        """The glossary as a file in UTF-8, which `read_terms` reads as it is."""
         first, second = self.languages
         # Without a header, the first entry could look like one.
         header = (first, second) if first and second else HEADER_OF_SIDES
@@ -117,17 +113,17 @@ def _count_equal(codes: Sequence[str | None], others: Sequence[str | None]) -> i
     return sum(code is not None and code == other for code, other in pairs)
 
 
-def open_glossary(glossary: str | Path | Mapping[str, str] | Glossary) -> Glossary:
+def open_terms(glossary: str | Path | Mapping[str, str] | Glossary) -> TermGlossary:
     """Return a glossary as Python code gives it: the path of a file, or a dictionary.
 
     Raises:
         TypeError: it is neither.
         UserError: the file cannot be read, or an entry is faulty.
     """
-    if isinstance(glossary, Glossary):
+    if isinstance(glossary, TermGlossary):
         return glossary
     if isinstance(glossary, str | Path):
-        return read_glossary(Path(glossary))
+        return read_terms(Path(glossary))
     if not isinstance(glossary, Mapping):
         raise TypeError("glossary: expected a path or a dictionary of terms and translations")
     collected = _Entries(lambda number: f"glossary: entry {number}")
@@ -136,19 +132,10 @@ def open_glossary(glossary: str | Path | Mapping[str, str] | Glossary) -> Glossa
         if not is_text:
             raise TypeError(f"glossary: expected texts, not {source!r}: {target!r}")
         collected.add([source, target or ""], number)
-    return Glossary(collected.entries, name="glossary")
+    return TermGlossary(collected.entries, name="glossary")
 
 
-def load_glossary(artifact: Artifact) -> Glossary | None:
-    """Load the glossary that a model brings along; None if it has none.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-    return _read(artifact.file(GLOSSARY)) if GLOSSARY in artifact.files else None
-
-
-def read_glossary(path: Path) -> Glossary:
+def read_terms(path: Path) -> TermGlossary:
     """Read a glossary: a row for each term, with its translation in the second cell.
 
     The name of a .csv or of a spreadsheet tells that the file is one; any other file has tabs
@@ -157,12 +144,17 @@ def read_glossary(path: Path) -> Glossary:
     Raises:
         UserError: the file cannot be read, or an entry is faulty; the message names the line.
     """
-    glossary = _read(path)
+    glossary = load_terms(path)
     tell_once(say, f"{glossary.name}: {plural(len(glossary), 'term')}")
     return glossary
 
 
-def _read(path: Path) -> Glossary:
+def load_terms(path: Path) -> TermGlossary:
+    """Read the glossary that a model brings along.
+
+    Raises:
+        UserError: the file is damaged.
+    """
     name = str(path)
     entries = _Entries(partial(place_of, name))
     languages: Direction = (None, None)
@@ -182,7 +174,7 @@ def _read(path: Path) -> Glossary:
         if is_reversed:
             cells[:2] = reversed(cells[:2])
         entries.add(cells, number)
-    return Glossary(entries.entries, languages, name)
+    return TermGlossary(entries.entries, languages, name)
 
 
 def _find_header(cells: Sequence[str]) -> Direction | None:
@@ -220,7 +212,7 @@ def _is_comment(row: str) -> bool:
 
 
 def _with_quotes(cell: str) -> str:
-    """Return a cell in quotes if `_read` would take it for a comment, or for quoted."""
+    """Return a cell in quotes if `load_terms` would take it for a comment, or for quoted."""
     is_ambiguous = _is_comment(cell) or _QUOTED.fullmatch(cell)
     return '"{}"'.format(cell.replace('"', '""')) if is_ambiguous else cell
 

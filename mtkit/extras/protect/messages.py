@@ -22,7 +22,7 @@ _BEGIN = re.compile(
     r"\{\s*[\w.-]+\s*,\s*(plural|selectordinal|select)\s*,\s*(?:offset\s*:\s*\d+\s*)?"
 )
 _BEGIN_OR_QUOTED = re.compile(rf"{QUOTED}|{_BEGIN.pattern}")
-_BEGIN_OF_TEXT = re.compile(r"\s*(?:=\d+|[^\s{}',#=]+)\s*\{")
+_BEGIN_OF_TEXT = re.compile(r"\s*(?:=-?\d+|[^\s{}',#=]+)\s*\{")
 _END = re.compile(r"\s*\}")
 _SIGN = re.compile(rf"{QUOTED}|''|[{{}}]")
 
@@ -43,6 +43,10 @@ class MessageText:
     end: int
     syntax: Syntax
 
+    def shifted(self, offset: int) -> MessageText:
+        """Return the text in a line that begins elsewhere."""
+        return MessageText(self.start + offset, self.end + offset, self.syntax)
+
 
 @dataclass(frozen=True)
 class Message:
@@ -52,11 +56,10 @@ class Message:
     end: int
     texts: Sequence[MessageText]
 
-    def skeleton(self, text: str) -> list[str]:
-        """Return what stands before, between and after the texts; `text`: the line."""
-        starts = [self.start, *(inner.end for inner in self.texts)]
-        ends = [*(inner.start for inner in self.texts), self.end]
-        return [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    def shifted(self, offset: int) -> Message:
+        """Return the message in a line that begins elsewhere."""
+        texts = [text.shifted(offset) for text in self.texts]
+        return Message(self.start + offset, self.end + offset, texts)
 
 
 @dataclass

@@ -1,30 +1,15 @@
-"""What no translation changes: URLs, addresses, paths, placeholders, tags, code, subtitle cues.
-
-A line that has nothing else is copied, and so are the tags around a line. `placeholders.py`
-protects such spans within a sentence; `lost_spans` finds out which ones a translation lacks.
-"""
+"""Find what no translation changes: URLs, addresses, paths, placeholders, tags, code, cues."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mtkit.corpus.characters import has_letters, is_word_character
-from mtkit.decoding.text.line import (
-    Answer,
-    Context,
-    Copied,
-    Part,
-    Span,
-    SplitSpan,
-    normalised_prefix,
-)
-from mtkit.decoding.text.messages import QUOTED, Message, MessageText, Syntax, find_messages
-from mtkit.decoding.text.sentences import UNSPACED_CHARACTERS
-from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.hints import PLACEHOLDERS
+from mtkit.decoding.text.words import UNSPACED_CHARACTERS
+from mtkit.extras.protect.messages import QUOTED, Message, MessageText, Syntax, find_messages
+from mtkit.extras.protect.notations import NOTATION_PATTERN
 
 # Each pattern begins where no match of it can have begun before, and no two parts in a row match
 # the same characters, so that a long word is read once.
@@ -72,7 +57,8 @@ _TAG = re.compile(
     r"|\{\\[^{}]*\}"  # Advanced SubStation Alpha
 )
 _SPAN_PATTERN = (
-    rf"{_TAG.pattern}|{_CODE}|{_URL}|{_ADDRESS}|{_PLACEHOLDER}|{_ENTITY}|{_PATH}|{_NAME}"
+    rf"{_TAG.pattern}|{_CODE}|{_URL}|{_ADDRESS}|{NOTATION_PATTERN}|{_PLACEHOLDER}|{_ENTITY}"
+    rf"|{_PATH}|{_NAME}"
 )
 _SPAN = re.compile(_SPAN_PATTERN)
 _ARGUMENT = r"\{(?:[^{}]++|\{[^{}]*+\})*+\}"
@@ -81,7 +67,7 @@ _PATTERNS = {
     Syntax.MESSAGE: re.compile(rf"{QUOTED}|{_ARGUMENT}|{_SPAN_PATTERN}"),
     Syntax.NUMBERED: re.compile(rf"{QUOTED}|{_ARGUMENT}|#|{_SPAN_PATTERN}"),
 }
-_MAY_BE_SPAN = re.compile(r"[@{%<\\/&`]|\.\w|__")
+_MAY_BE_SPAN = re.compile(r"[@{%<\\/&`$#~|\[=]|\.\w|_\w|:\w|--|\(\)|v\d")
 _CUE = re.compile(r"WEBVTT(?:\s.*)?|[\d:.,]+ --> [\d:.,]+(?: \w+:\S+)*", re.DOTALL)
 """The first line of WebVTT; the times of a cue, with its settings."""
 _AFTER_TEXT = re.compile(r"[\s\"'”’»)\]♪*_]*")
@@ -94,8 +80,6 @@ PATTERNS_BY_NAME = {
     "after_text": _AFTER_TEXT.pattern,
 }
 """The patterns, for a program without mtkit."""
-MAX_LOST_COUNTED = 20
-"""Number of lost spans above which they are not counted as parts of words, to save time."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +94,11 @@ class FoundSpan:
     def texts(self) -> Sequence[MessageText]:
         """The texts of a message."""
         return () if self.message is None else self.message.texts
+
+    def shifted(self, offset: int) -> FoundSpan:
+        """Return the span in a text that begins elsewhere."""
+        message = None if self.message is None else self.message.shifted(offset)
+        return FoundSpan(self.start + offset, self.end + offset, message)
 
 
 def find_spans(text: str, syntax: Syntax = Syntax.PLAIN) -> list[FoundSpan]:
@@ -132,96 +121,18 @@ def find_spans(text: str, syntax: Syntax = Syntax.PLAIN) -> list[FoundSpan]:
     return found
 
 
-def is_untranslatable(text: str, tokenizer: Tokenizer) -> bool:
-    """Return whether there is nothing to translate in a text.
+def is_cue(text: str) -> bool:
+    """Return whether a line is the first one of WebVTT, or has the times of a subtitle."""
+    return _CUE.fullmatch(text) is not None
 
-    It has no letters outside of spans, or only letters of scripts that the vocabulary lacks.
+
+def find_outer_tags(text: str) -> tuple[int, int]:
+    """Return where the text within the tags around a line begins and ends.
+
+    If there are tags within it as well, or no letters, it is the whole text.
     """
-    if not has_letters(text) or _CUE.fullmatch(text):
-        return True
-    rest = without_spans(text)
-    return not has_letters(rest) or tokenizer.source_spelling.lacks_script_of(rest)
-
-
-def without_spans(text: str) -> str:
-    """Return the text with a space in place of each URL, address, path, placeholder and tag.
-
-    Of a message stay the texts within it.
-    """
-    if not _MAY_BE_SPAN.search(text):  # most lines; much faster than the pattern below
-        return text
-    return _without(find_spans(text), text)
-
-
-def _without(found: Sequence[FoundSpan], text: str) -> str:
-    written: list[str] = []
-    end = 0
-    for span in found:
-        written += [text[end : span.start], " "]
-        for inner in span.texts:
-            own = text[inner.start : inner.end]
-            written += [_without(find_spans(own, inner.syntax), own), " "]
-        end = span.end
-    return "".join([*written, text[end:]])
-
-
-def find_untranslatable(text: str) -> list[str]:
-    """Return the URLs, addresses, paths, placeholders and tags in a text, in order.
-
-    Of a message, return its skeleton, and what is found in the texts within it.
-    """
-    return _texts_of(find_spans(text), text)
-
-
-def _texts_of(found: Sequence[FoundSpan], text: str) -> list[str]:
-    texts: list[str] = []
-    for span in found:
-        if span.message is None:
-            texts.append(text[span.start : span.end])
-            continue
-        texts.append("".join(span.message.skeleton(text)))
-        for inner in span.texts:
-            own = text[inner.start : inner.end]
-            texts += _texts_of(find_spans(own, inner.syntax), own)
-    return texts
-
-
-def span_ranges(text: str) -> list[tuple[int, int]]:
-    """Return where each URL, address, path, placeholder and tag in a text begins and ends."""
-    if not _MAY_BE_SPAN.search(text):
-        return []
-    return [match.span() for match in _SPAN.finditer(text)]
-
-
-def is_one_span(text: str) -> bool:
-    """Return whether the text is one URL, address, path, placeholder or tag, or stands for one."""
-    return _SPAN.fullmatch(text) is not None or text in PLACEHOLDERS
-
-
-def lost_spans(spans: Sequence[str], translation: str) -> list[str]:
-    """Return those of the spans of a line that its translation lacks."""
-    if not spans:
-        return []
-    needed = Counter(spans)
-    lost = needed - Counter(find_untranslatable(translation))
-    if len(lost) <= MAX_LOST_COUNTED:
-        for span in list(lost):
-            # A span may be part of a word: "/proc" of "/proc-Dateisystem".
-            if translation.count(span) >= needed[span]:
-                del lost[span]
-    return list(lost.elements())
-
-
-def copy_outer_tags(spans: Sequence[Span], context: Context) -> list[SplitSpan]:
-    """Copy the tags around the text of a span; translate everything after a prefix."""
-    return [_split_off_tags(span) for span in spans]
-
-
-def _split_off_tags(span: Span) -> SplitSpan:
-    text = span.text
-    is_plain = "<" not in text and "{" not in text
-    if is_plain or normalised_prefix(span.line):
-        return SplitSpan([span])
+    if "<" not in text and "{" not in text:
+        return 0, len(text)
     tags = list(_TAG.finditer(text))
     start = 0
     first = 0
@@ -234,23 +145,18 @@ def _split_off_tags(span: Span) -> SplitSpan:
         last -= 1
         end = tags[last].start()
     has_tag_within = last > first
-    if has_tag_within or not has_letters(text[start:end]) or end - start == len(text):
-        return SplitSpan([span])
-    inner = span.cut(start, end)
-    begin = text.index(inner.text, start)
-    before = Copied(text[:begin])
-    after = Copied(text[begin + len(inner.text) :])
-    parts: list[Part] = [before, inner, after]
-    return SplitSpan(parts, _concatenate)
+    if has_tag_within or not has_letters(text[start:end]):
+        return 0, len(text)
+    return start, end
+
+
+def span_ranges(text: str) -> list[tuple[int, int]]:
+    """Return where each URL, address, path, placeholder and tag in a text begins and ends."""
+    if not _MAY_BE_SPAN.search(text):
+        return []
+    return [match.span() for match in _SPAN.finditer(text)]
 
 
 def _may_precede(text: str) -> bool:
     """Return whether the text may stand before the first tag: a list mark, a quote, a note."""
     return not any(map(is_word_character, text))
-
-
-def _concatenate(answers: Sequence[Answer]) -> Answer:
-    """Join answers without spaces, which the copied parts have themselves."""
-    before, translated, after = answers
-    links = [(word, len(before.text) + offset) for word, offset in translated.links]
-    return Answer(before.text + translated.text + after.text, links)

@@ -1,34 +1,35 @@
-"""Laws of placeholders: each span comes back once and unchanged, whatever the model writes."""
+"""Laws of protection: each span comes back once and unchanged, whatever the model writes."""
 
 from __future__ import annotations
 
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from folders import SENTENCES, copier_of, train
+from mtkit import plugins
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator
-from mtkit.decoding.engines.engine import Hypothesis, Request
-from mtkit.decoding.text import pipeline
-from mtkit.decoding.text.line import Answer, Line, Translation
-from mtkit.decoding.text.mending import TagPair, mend
-from mtkit.decoding.text.messages import MAX_MESSAGE_DEPTH, find_messages
+from mtkit.decoding.engines.engine import Engine, Hypothesis, NBestLists, Request, Sentence
+from mtkit.decoding.text.demands import MARK
+from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.pipeline import open_window
-from mtkit.decoding.text.placeholders import protect_placeholders
-from mtkit.decoding.text.untranslatable import find_untranslatable
+from mtkit.extras.protect.messages import MAX_MESSAGE_DEPTH, find_messages
+from mtkit.extras.protect.protect import MAX_SPANS
+from mtkit.extras.protect.spans import find_spans
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.hints import HINT_SYMBOLS, PLACEHOLDERS
 
 Model = Callable[[str], str]
 """Translates what it reads."""
-P, Q, R = PLACEHOLDERS[:3]
 SPANS = [
     "https://example.org/a?b=c#d",
     "user@example.org",
@@ -68,24 +69,22 @@ WORDS = ["A", "dog", "runs.", "Two", "men,", "one", "(boat)", "Why?", "犬。", 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    """Return a tokenizer that knows placeholders."""
-    symbols = list(HINT_SYMBOLS)
-    identity = "identity"
-    return train(normalization_rule_name=identity, vocab_size=320, user_defined_symbols=symbols)
-
-
-@pytest.fixture(scope="module")
-def plain_tokenizer() -> Tokenizer:
     return train(normalization_rule_name="identity")
 
 
 @pytest.fixture(scope="module")
 def copier(tokenizer: Tokenizer) -> Translator:
+    """A translator that copies, and whose attention shows it."""
     return copier_of(tokenizer)
 
 
 def copy(text: str) -> str:
     return text
+
+
+def spans_of(text: str) -> list[str]:
+    """Return what is protected in a text, without the messages."""
+    return [text[span.start : span.end] for span in find_spans(text) if span.message is None]
 
 
 def translate_by(
@@ -112,16 +111,16 @@ def read_of(text: str, tokenizer: Tokenizer, **changes: Any) -> list[str]:
 
 
 def adversary(seed: int) -> Model:
-    """Return a model that drops, doubles, reorders and invents placeholders and other signs."""
+    """Return a model that drops, doubles, reorders and invents words and signs."""
 
     def translate(text: str) -> str:
         generator = random.Random(f"{seed} {text}")
-        words = re.findall(r"\s|[^\s]", text)
+        words = re.findall(r"\s|\w+|[^\s\w]", text)
         for _ in range(generator.randint(0, 5)):
             place = generator.randrange(len(words) + 1)
             change = generator.choice(["drop", "double", "swap", "invent"])
             if change == "invent":
-                words.insert(place, generator.choice([*HINT_SYMBOLS, *"{}#' <%"]))
+                words.insert(place, generator.choice(["X", "7", *"{}#' <%"]))
             elif place == len(words):
                 continue
             elif change == "drop":
@@ -154,26 +153,21 @@ def test_each_span_comes_back_once_whatever_the_model_writes(
 ) -> None:
     line = " ".join(["A", *words, "dog"])
     (translation,) = translate_by(adversary(seed), [line], tokenizer)
-    found = find_untranslatable(line)
+    found = spans_of(line)
     expected = occurrences(found, line)
     actual = occurrences(found, translation.text)
     assert all(actual[span] >= expected[span] for span in found)
     assert translation.lost == []
-    assert not set(translation.text) & set(HINT_SYMBOLS)
+    assert MARK not in translation.text
 
 
 @given(pieces=st.lists(st.sampled_from([*WORDS, *MESSAGES, "{x}", "<b>"]), max_size=6), seed=seeds)
-@pytest.mark.parametrize("has_hints", [True, False])
 def test_messages_stay_well_formed_whatever_the_model_writes(
-    pieces: list[str], seed: int, has_hints: bool, tokenizer: Tokenizer, plain_tokenizer: Tokenizer
+    pieces: list[str], seed: int, tokenizer: Tokenizer
 ) -> None:
     line = " ".join(["A", *pieces, MESSAGES[seed % len(MESSAGES)]])
-    chosen = tokenizer if has_hints else plain_tokenizer
-    (translation,) = translate_by(adversary(seed), [line], chosen)
+    (translation,) = translate_by(adversary(seed), [line], tokenizer)
     # With further braces of the adversary around them, the outermost ones are messages still.
-    skeletons = [text for text in find_untranslatable(line) if re.search(r", ?\w+ ?,.*\{\}", text)]
-    translated = find_untranslatable(translation.text)
-    assert Counter(skeletons) - Counter(translated) == Counter()
     assert len(find_messages(translation.text)) == len(find_messages(line))
 
 
@@ -202,56 +196,59 @@ def test_a_model_that_copies_returns_the_line(span: str, template: str, copier: 
         assert translation.alignment == words
 
 
-@pytest.mark.parametrize("span", SPANS)
-def test_the_model_reads_placeholders_from_the_first_one_on(
-    span: str, tokenizer: Tokenizer
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("A dog {x} runs. Why ({y})?", ["A dog X runs.", "Why (X)?"]),
+        ("It rains on %d dogs.", ["It rains on 7 dogs."]),
+        ("A <b>dog</b> runs.", ["A dog runs."]),
+        ("A dog <br/> runs.", ["A dog runs."]),
+        ("A dog<br/>runs.", ["A dog runs."]),
+        ("A d<b>o</b>g runs.", ["A dog runs."]),
+        ("A dog{x} runs.", ["A dog runs."]),
+        ("A dog &amp; a man.", ["A dog & a man."]),
+        ("A dog runs.<br/>Why?", ["A dog runs.", "Why?"]),
+        ("A dog runs. <i>Why?</i> Two men.", ["A dog runs.", "Why?", "Two men."]),
+        ("%s: A dog runs: %s", ["A dog runs"]),
+        ("%s: `%s': A dog runs.", ["A dog runs."]),
+        ("A dog runs: “%s”.", ["A dog runs"]),
+        ("A {n, plural, one {dog} other {# dogs}} runs.", ["A", "dog", "7 dogs", "runs."]),
+    ],
+)
+def test_the_model_reads_whole_sentences_with_stand_ins(
+    line: str, read: list[str], tokenizer: Tokenizer
 ) -> None:
-    assert read_of(f"A dog {span} runs. Why ({span})?", tokenizer, sentences="en") == [
-        f"A dog {P} runs.",
-        f"Why ({P})?",
-    ]
-    assert read_of(f"A dog {span} runs {span}.", tokenizer) == [f"A dog {P} runs {Q}."]
+    assert read_of(line, tokenizer, sentences="en") == read
+    (translation,) = translate_by(copy, [line], tokenizer, sentences="en")
+    assert spans_of(translation.text) == spans_of(line)
 
 
 @pytest.mark.parametrize("text", SENTENCES)
-@pytest.mark.parametrize("has_hints", [True, False])
 def test_lines_without_spans_are_as_without_the_step(
-    text: str,
-    has_hints: bool,
-    tokenizer: Tokenizer,
-    plain_tokenizer: Tokenizer,
-    monkeypatch: pytest.MonkeyPatch,
+    text: str, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = tokenizer if has_hints else plain_tokenizer
     request = Request(DecodingSettings(sentences="en", truecase=True))
-    with_step = open_window([Line(text)], chosen, request)
-    others = [step for step in pipeline.STEPS if step is not protect_placeholders]
-    monkeypatch.setattr(pipeline, "STEPS", others)
-    assert open_window([Line(text)], chosen, request).sentences == with_step.sentences
+    with_step = open_window([Line(text)], tokenizer, request)
+    monkeypatch.setattr(plugins, "find_plugins", lambda group: {})
+    assert open_window([Line(text)], tokenizer, request).sentences == with_step.sentences
 
 
-def test_symbols_that_a_user_or_a_model_writes_are_removed(tokenizer: Tokenizer) -> None:
-    line = f"A {P}dog{HINT_SYMBOLS[0]} runs."
-    assert read_of(line, tokenizer) == ["A dog runs."]
-    (translation,) = translate_by(lambda text: f"{P}{text} {Q}", [line], tokenizer)
-    assert translation.text == "A dog runs."
+def test_a_mark_that_a_user_writes_is_removed(tokenizer: Tokenizer) -> None:
+    assert read_of(f"A {MARK}dog runs.", tokenizer) == ["A dog runs."]
 
 
-def test_more_spans_than_placeholders_all_come_back(tokenizer: Tokenizer) -> None:
-    names = [f"{{name{number}}}" for number in range(3 * len(PLACEHOLDERS) + 1)]
+def test_any_number_of_spans_comes_back(tokenizer: Tokenizer) -> None:
+    names = [f"{{name{number}}}" for number in range(3 * MAX_SPANS + 1)]
     line = f"A dog runs. Two men: {' and '.join(names)}."
     (translation,) = translate_by(copy, [line], tokenizer)
     assert translation.text == line
     (translation,) = translate_by(lambda text: text[::-1], [line], tokenizer)
-    assert sorted(find_untranslatable(translation.text)) == sorted(names)
-    read = read_of(line, tokenizer)
-    assert all(len(set(part) & set(PLACEHOLDERS)) <= len(PLACEHOLDERS) for part in read)
+    assert sorted(re.findall(r"\{\w+\}", translation.text)) == sorted(names)
 
 
 def test_spans_keep_their_case_in_a_line_of_capitals(tokenizer: Tokenizer) -> None:
     line = "IT RAINS ON %s THE PLAIN {Name} IN SPAIN."
     (read,) = read_of(line, tokenizer, truecase=True)
-    assert read.lower() == f"it rains on {P} the plain {Q} in spain."
     assert read.count("rains") == 1
     (translation,) = translate_by(copy, [line], tokenizer, truecase=True)
     assert translation.text == line
@@ -268,109 +265,102 @@ def test_every_kind_of_search_has_its_spans(changes: dict[str, Any], copier: Tra
     request = copier.request.changed(**changes)
     (translation,) = copier.results(["A dog {x} <b>runs</b>."], request)
     for each in (translation, *translation.alternatives):
-        assert sorted(find_untranslatable(each.text)) == ["</b>", "<b>", "{x}"]
+        assert sorted(spans_of(each.text)) == ["</b>", "<b>", "{x}"]
 
 
-# Models without placeholders
+# Places
+
+
+class Reordering(Engine):
+    """An engine that writes words in another order, and whose attention shows it."""
+
+    name = "reordering"
+
+    def __init__(self, tokenizer: Tokenizer, order: Sequence[int]) -> None:
+        self._tokenizer = tokenizer
+        self._order = order
+
+    def search(
+        self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
+    ) -> Future[NBestLists]:
+        future = Future[NBestLists]()
+        future.set_result([[self._translate(sentence)] for sentence in sentences])
+        return future
+
+    def _translate(self, sentence: Sentence) -> Hypothesis:
+        (text,) = self._tokenizer.decode_source([sentence.source[:-1]])
+        words = text.split()
+        ids: list[int] = []
+        places: list[int] = []
+        encoded = self._tokenizer.encode_source(words)
+        starts = list(accumulate(map(len, encoded), initial=0))
+        for number in self._order:
+            ids += encoded[number]
+            places += range(starts[number], starts[number + 1])
+        attention = np.full((len(ids), starts[-1]), 0.01, np.float32)
+        attention[range(len(ids)), places] = 1.0
+        return Hypothesis(ids, -1.0, True, attention)
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.mark.parametrize(
-    ("line", "read"),
+    ("line", "order", "expected"),
     [
-        ("%s: A dog runs: %s", ["A dog runs"]),
-        ("%s: `%s': A dog runs.", ["A dog runs."]),
-        ("A dog runs: “%s”.", ["A dog runs"]),
-        ("A dog %s runs.", ["A dog %s runs."]),
-        ("A dog runs %s", ["A dog runs %s"]),
-        ("A {n, plural, one {dog} other {# dogs}} runs.", ["A", "runs.", "dog", "dogs"]),
+        ("A <b>dog</b> runs on", [2, 0, 1, 3], "runs A <b>dog</b> on"),
+        ("A <b>dog runs</b> on", [3, 2, 1, 0], "on <b>runs dog</b> A"),
+        ("<b>A <i>dog</i></b> runs on", [2, 3, 1, 0], "runs on <b><i>dog</i> A</b>"),
+        ("<i>A</i> <b>dog</b> runs", [1, 2, 0], "<b>dog</b> runs <i>A</i>"),
+        ("A <b>dog</b> <i>runs</i> on", [1, 2, 0, 3], "<b>dog</b> <i>runs</i> A on"),
+        ("A <b>dog</b> runs <i>on</i> it", [3, 1, 2, 0, 4], "<i>on</i> <b>dog</b> runs A it"),
+        ("A <br/> dog runs", [0, 1, 2], "A <br/> dog runs"),
+        ("A dog <br/> runs on", [2, 3, 0, 1], "runs on <br/> A dog"),
+        ("A {x} runs", [2, 1, 0], "runs {x} A"),
+        ("A {x} runs {y}", [3, 1, 2, 0], "{y} {x} runs A"),
+        ("A <b>{x}</b> runs", [2, 0, 1], "runs A <b>{x}</b>"),
+        ("A <b>dog and {x} on</b> it", [5, 3, 2, 1, 4, 0], "it <b>{x} and dog on</b> A"),
     ],
 )
-def test_without_placeholders_a_line_is_split_at_colons_and_messages(
-    line: str, read: list[str], plain_tokenizer: Tokenizer
+def test_tags_and_placeholders_stand_where_their_words_went(
+    line: str, order: list[int], expected: str
 ) -> None:
-    assert read_of(line, plain_tokenizer) == read
-    (translation,) = translate_by(copy, [line], plain_tokenizer)
-    assert translation.text == line
-
-
-def test_without_placeholders_a_line_can_be_split_at_all_spans(plain_tokenizer: Tokenizer) -> None:
-    line = "A dog %s runs, <b>{name}</b>: one."
-    request = Request(DecodingSettings(max_length=200))
-    window = open_window([Line(line)], plain_tokenizer, request, cuts_at_spans=True)
-    read = plain_tokenizer.decode_source([sentence.source[:-1] for sentence in window.sentences])
-    assert read == ["A dog", "runs,", "one."]
-    (translation,) = window.join(
-        [[Hypothesis(each.source[:-1], -1.0, True)] for each in window.sentences]
+    tokenizer = train(
+        ["A dog and X runs on it"], vocab_size=280, normalization_rule_name="identity"
     )
-    assert translation.text == line
-
-
-# Mending
-
-
-@pytest.mark.parametrize(
-    ("source", "written", "mended"),
-    [
-        (f"A {P} b.", "A b.", f"A {P} b."),  # lost
-        (f"{P} a b.", "A b.", f"{P} A b."),
-        (f"A b {P}.", "A b.", f"A b {P}."),
-        (f"A ({P}) b.", "A () b.", f"A ({P}) b."),
-        (f"A “{P}” b.", f"A „{P}“ b.", f"A „{P}“ b."),
-        (f"{P} a {Q} b.", f"{Q} a b.", f"{P} {Q} a b."),
-        (f"A {P} b.", f"A {P} {P} b.", f"A {P} b."),  # doubled
-        (f"A “{P}” b.", f"A {P} „{P}“ b.", f"A „{P}“ b."),
-        (f"A {P} b.", f"A {P} („{P}“) b.", f"A {P} () b."),
-        (f"A {P} b.", f"A {P} „{P}“ b.", f"A {P} b."),
-        (f"A {P} b.", f"A {P} b {Q}.", f"A {P} b."),  # invented
-        (f"A {P} b {Q}.", f"A {P} b {P}.", f"A {P} b {Q}."),  # one in place of another
-        (f"A {P} b {Q}.", f"A {Q} b {P}.", f"A {Q} b {P}."),  # in another order
-        (f"A ({P}).", f"A ( {P} ) .", f"A ({P}) ."),  # spaces
-        (f"A {P}, b", f"A {P} , b", f"A {P}, b"),
-        (f"A {P} b", f"A{P}b", f"A {P} b"),
-        (f"A {P}{Q} b", f"A {P} {Q} b", f"A {P}{Q} b"),
-        (f"打开{P}文件", f"Open{P} file", f"Open {P} file"),
-        (f"open {P} file", f"打开{P}文件", f"打开{P}文件"),
-        (f"{P}", "", f"{P}"),
-    ],
-)
-def test_mending(source: str, written: str, mended: str) -> None:
-    assert mend(Answer(written), source).text == mended
-
-
-@pytest.mark.parametrize(
-    ("written", "mended"),
-    [
-        (f"a {P}b{Q} c", f"a {P}b{Q} c"),
-        (f"a {Q}b{P} c", f"a {P}b{Q} c"),
-        (f"a {P} b {Q} c", f"a {P}b{Q} c"),
-        (f"a{P}b{Q}c", f"a {P}b{Q} c"),
-    ],
-)
-def test_tags_come_back_in_order_and_close_to_their_words(written: str, mended: str) -> None:
-    assert mend(Answer(written), f"a {P}b{Q} c", [TagPair(P, Q)]).text == mended
-
-
-@given(order=st.permutations(list(PLACEHOLDERS[:6])))
-def test_nested_tags_are_well_formed_in_every_order(order: list[str]) -> None:
-    first, second, third, fourth, fifth, sixth = PLACEHOLDERS[:6]
-    pairs = [TagPair(first, fourth), TagPair(second, third), TagPair(fifth, sixth)]
-    text = mend(Answer(" a ".join(order)), " a ".join(PLACEHOLDERS[:6]), pairs).text
-    rest = re.sub(f"[^{''.join(PLACEHOLDERS)}]", "", text)
-    for _ in pairs:
-        for pair in pairs:
-            rest = rest.replace(pair.opening + pair.closing, "")
-    assert rest == ""
+    settings = Request(DecodingSettings(beam=1, max_length=60))
+    translator = Translator(Reordering(tokenizer, order), tokenizer, settings)
+    (translation,) = translator.results([line])
+    assert translation.text == expected
 
 
 @given(
-    text=st.text(st.sampled_from([*PLACEHOLDERS[:4], *"ab .,()犬'"]), max_size=20),
-    source=st.text(st.sampled_from(["a", " ", ".", "(", "犬"]), max_size=8),
+    words=st.lists(st.sampled_from(["A", "dog", "<b>", "</b>", "<i>", "</i>", "{x}"]), max_size=12),
+    seed=seeds,
 )
-def test_links_stay_within_the_text(text: str, source: str) -> None:
-    source += f"a {P}{Q} {R}"
-    links = [(number, number) for number in range(len(text))]
-    mended = mend(Answer(text, links), source)
-    assert all(0 <= offset < len(mended.text) for _, offset in mended.links)
+def test_pairs_of_tags_are_well_formed_whatever_the_model_writes(
+    words: list[str], seed: int, tokenizer: Tokenizer
+) -> None:
+    line = " ".join(["A", *words, "dog"])
+    (translation,) = translate_by(adversary(seed), [line], tokenizer)
+    unpaired = [len(_unpaired(re.findall("</?[bi]>", text))) for text in (line, translation.text)]
+    assert unpaired[1] <= unpaired[0]
+
+
+def _unpaired(tags: list[str]) -> list[str]:
+    """Return the tags that have no partner, where pairs may not cross."""
+    open_tags: list[str] = []
+    lone: list[str] = []
+    for tag in tags:
+        opening = tag.replace("/", "")
+        if tag == opening:
+            open_tags.append(tag)
+        elif opening in open_tags:
+            while (last := open_tags.pop()) != opening:
+                lone.append(last)
+        else:
+            lone.append(tag)
+    return [*lone, *open_tags]
 
 
 # Messages and hostile lines
@@ -400,7 +390,7 @@ def test_the_depth_of_messages_is_bounded() -> None:
 
     assert find_messages(nested(MAX_MESSAGE_DEPTH))
     assert find_messages(nested(10 * MAX_MESSAGE_DEPTH)) != find_messages(nested(MAX_MESSAGE_DEPTH))
-    assert len(find_untranslatable(nested(1000))) < 1000
+    assert len(find_spans(nested(1000))) < 1000
 
 
 FRAGMENTS = ["{", "}", "{{", "}}", "<b>", "</b>", "<", ">", "&", ";", "&amp;", "%", "%s", "'", "#"]
@@ -421,27 +411,24 @@ FRAGMENTS += [
 
 
 @given(pieces=st.lists(st.sampled_from(FRAGMENTS), max_size=25), seed=seeds)
-@pytest.mark.parametrize("has_hints", [True, False])
 @settings(max_examples=200)
 def test_every_line_of_unbalanced_signs_has_one_translation(
-    pieces: list[str], seed: int, has_hints: bool, tokenizer: Tokenizer, plain_tokenizer: Tokenizer
+    pieces: list[str], seed: int, tokenizer: Tokenizer
 ) -> None:
-    chosen = tokenizer if has_hints else plain_tokenizer
     line = "".join(pieces)
     lines = [line, "A dog runs.", line]
-    translations = translate_by(adversary(seed), lines, chosen)
+    translations = translate_by(adversary(seed), lines, tokenizer)
     assert len(translations) == 3
     assert all("\n" not in each.text for each in translations)
     assert translations[0] == translations[2]
-    if has_hints:
-        assert translations[0].lost == []
+    assert translations[0].lost == []
 
 
 @given(pieces=st.lists(st.sampled_from(FRAGMENTS), max_size=25))
 @settings(max_examples=200)
 def test_a_model_that_copies_returns_lines_of_unbalanced_signs(
-    pieces: list[str], tokenizer: Tokenizer
+    pieces: list[str], copier: Translator
 ) -> None:
     line = " ".join("".join(pieces).split())
-    (translation,) = translate_by(copy, [line], tokenizer)
-    assert translation.text.split() == line.split()
+    (translation,) = copier.results([line], copier.request.changed(max_length=500))
+    assert sorted(translation.text.replace(" ", "")) == sorted(line.replace(" ", ""))

@@ -1,0 +1,124 @@
+"""What a translation must have in its place: spans that stay as they are, and terms of a glossary.
+
+A step finds demands in the line, by its offsets. In the text, it puts a `MARK` in place of a span,
+which stands for it in all later steps. The model reads a stand-in for the mark, or nothing, and
+`placing.py` puts the span where the alignment says.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from mtkit.corpus.characters import is_space, is_word_character
+from mtkit.decoding.text.text import Edit, Text
+
+MARK = "\ufdd4"
+"""Stands for a span of the line. Unicode reserves this character (a noncharacter, section 23.7) for
+the inside of a program, so a text that has it is faulty, and loses it."""
+MAX_LOOKED_FOR = 1000
+"""Most different texts that are looked for in a translation in which they were not placed."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A text that must stand where the translation of a range of the line does."""
+
+    start: int
+    end: int
+    """The range: offsets in the normalised line."""
+    text: str
+    """What the translation must have."""
+    stand_in: str | None = None
+    """What the model reads for the range: "" for nothing; None: the words of the line."""
+    pair: int | None = None
+    """The number of a pair of tags; the first tag opens it, and the second one closes it."""
+
+    is_placed: bool = True
+    """Whether the text is put into the translation; else it is only looked for there."""
+    takes_case: bool = False
+    """Whether the text gets a capital at the start of a sentence."""
+
+    @property
+    def is_term(self) -> bool:
+        """Whether a glossary demands it, so that the words of the line are translated."""
+        return self.stand_in is None
+
+    def is_met(self, translation: str) -> bool:
+        """Return whether a translation has what is demanded."""
+        return self.text in translation
+
+    def new_text(self) -> Text:
+        """Return what is put into a translation: its characters come from the range, in order."""
+        length = self.end - self.start
+        size = len(self.text)
+        return Text(self.text, [self.start + place * length // size for place in range(size)])
+
+
+def demands_within(text: Text, demands: Sequence[Demand]) -> Sequence[Demand]:
+    """Return the demands that belong to a text, which is a part of the line."""
+    if not demands or not text.string:
+        return ()
+    first = bisect_left(demands, text.origin[0], key=lambda demand: demand.end - 1)
+    last = bisect_left(demands, text.origin[-1] + 1, key=lambda demand: demand.start)
+    return demands[first:last]
+
+
+def show_marks(text: Text, demands: Sequence[Demand]) -> Text:
+    """Return a text that is copied, with the spans in place of their marks."""
+    edits: list[Edit] = []
+    for demand in demands_within(text, demands):
+        start, end = text.find(demand.start, demand.end)
+        if text.string[start:end] == MARK:
+            edits.append(Edit(start, end, demand.new_text()))
+    return text.replace(edits)
+
+
+def show_stand_ins(text: Text, demands: Sequence[Demand]) -> Text:
+    """Return a text as the model reads it: with stand-ins in place of the marks.
+
+    Where nothing takes the place of a mark, no two spaces meet, and no two words.
+    """
+    edits: list[Edit] = []
+    last_end = 0
+    before = " "  # the character before the mark, without the marks next to it
+    for demand in demands:
+        start, end = text.find(demand.start, demand.end)
+        if demand.stand_in is None or text.string[start:end] != MARK:
+            continue
+        if start > last_end:
+            before = text.string[start - 1]
+        after = text.string[end : end + 1] or " "
+        stand_in = demand.stand_in
+        if not stand_in and is_space(before) and is_space(after):
+            end = min(end + 1, len(text))
+        elif not stand_in and demand.pair is None:
+            is_between_words = is_word_character(before) and is_word_character(after)
+            stand_in = " " if is_between_words else ""
+        edits.append(Edit(start, end, Text.from_one(stand_in, demand.end - 1)))
+        last_end = end
+        before = stand_in[-1:] or before
+    return text.replace(edits)
+
+
+def find_unmet(demands: Sequence[Demand], translation: Text) -> list[Demand]:
+    """Return the demands that a translation does not meet; of equal spans, all or none."""
+    placed = set(translation.origin)
+    # A term may stand in what is copied from the line, and its target not.
+    others = [demand for demand in demands if demand.is_term or demand.end - 1 not in placed]
+    needed = Counter(demand.text for demand in demands if not demand.is_term)
+    looked_for = set(islice(dict.fromkeys(demand.text for demand in others), MAX_LOOKED_FOR))
+    unmet: list[Demand] = []
+    for demand in others:
+        if demand.text not in looked_for:
+            continue
+        if demand.is_term:
+            is_met = demand.is_met(translation.string)
+        else:
+            is_met = translation.string.count(demand.text) >= needed[demand.text]
+        if not is_met:
+            unmet.append(demand)
+    return unmet

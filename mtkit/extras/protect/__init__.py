@@ -1,0 +1,1 @@
+"""Protect what no translation changes: URLs, placeholders, tags, code, messages of software."""

@@ -1,0 +1,366 @@
+"""Protect what no translation changes: it comes back once, unchanged, and in its place.
+
+Tags around a line, and between its sentences, are copied. Within a sentence the model reads the
+sentence as a whole: without tags, and with a stand-in for each placeholder, URL or piece of code.
+`mtkit.decoding.text.placing` puts them back. Of messages of software, only the texts within them
+are translated.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from mtkit.corpus.characters import has_letters, is_small, is_word_character
+from mtkit.decoding.text.demands import MARK, Demand
+from mtkit.decoding.text.line import Context, Copied, Segment, normalised_prefix, normalised_text
+from mtkit.decoding.text.sentences import SENTENCE_END
+from mtkit.decoding.text.text import Edit, Text
+from mtkit.extras.protect.messages import Syntax
+from mtkit.extras.protect.spans import FoundSpan, find_outer_tags, find_spans, is_cue
+
+NAME = "X"
+NUMBER = "7"
+"""Stand-ins: most models copy them, or translate them by one word."""
+MAX_SPANS = 32
+"""Most spans of a text that the model reads as one; time grows with their square."""
+_TAG = re.compile(r"(?:<|&lt;)(/?)([A-Za-z][\w:.-]*|\d+)")
+_IS_TAG = re.compile(r"[<&]|\{\\|\\[ntr](?![a-z])")
+_NUMBER_SPAN = re.compile(
+    r"%(?:\(\w+\)|\d+\$)?[-+#, 0]*\d*(?:\.\d+)?(?:hh?|ll?|[jztLZ])?[diuxXofFeEgG]"
+    r"|[$#%]?\{+\s*(?:\d+|n|num\w*|count\w*|total\w*|size|amount|\w+_count|\w*[nN]umber)\s*\}+"
+    r"|\{\w+, ?(?:number|ordinal|spellout)[^{}]*\}|#"
+)
+_WORD_CHARACTER = re.compile(r"\w")
+_COLON_AT_BEGIN = re.compile(r"[\"'”’»)\]]?:\s")
+_COLON_AT_END = re.compile(r":\s?[\"'“„«(\[`]?\Z")
+_DOUBLED = "''"
+MAX_SIGNS = 8
+"""Characters beside a span that are looked at."""
+Piece = Segment | Copied
+
+
+def protect(segment: Segment, context: Context) -> list[Piece]:
+    """Protect what no translation changes; leave everything after a prefix as it is."""
+    if is_cue(segment.string):
+        return [Copied(segment.text)]
+    found = find_spans(segment.string)
+    if not found:
+        return [segment]
+    facts = context.estimator.facts
+    protector = _Protector(segment, name=(facts and facts.stand_in) or NAME)
+    if normalised_prefix(segment.line):
+        return [protector.look_for(found)]
+    has_messages = any(span.message is not None for span in found)
+    syntax = Syntax.MESSAGE if has_messages else Syntax.PLAIN
+    first, last = find_outer_tags(segment.string)
+    inner = segment.text.cut(first, last)
+    start = segment.string.index(inner.string, first)
+    end = start + len(inner)
+    units = _find_units(
+        inner.string,
+        [span.shifted(-start) for span in found if start <= span.start and span.end <= end],
+    )
+    pieces: list[Piece] = []
+    if start:
+        pieces.append(Copied(segment.text.slice(0, start), is_exact=True))
+    pieces += protector.protect(inner, units, syntax, is_inner=False)
+    if end < len(segment.text):
+        pieces.append(Copied(segment.text.slice(end), is_exact=True))
+    return pieces
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Spans that touch each other: one mark stands for all of them."""
+
+    start: int
+    end: int
+    spans: Sequence[FoundSpan]
+    pair: int | None = None
+    """Where the pair of tags begins to which the unit belongs, if it is a tag."""
+
+    @property
+    def has_message(self) -> bool:
+        """Whether a message is among the spans."""
+        return any(span.message is not None for span in self.spans)
+
+
+def _find_units(text: str, found: Sequence[FoundSpan]) -> list[_Unit]:
+    """Join spans that touch each other, unless a tag of a pair would be without the other one."""
+    pairs = _find_pairs(text, found)
+    units: list[_Unit] = []
+    first = 0
+    while first < len(found):
+        last = first
+        while last + 1 < len(found) and found[last].end == found[last + 1].start:
+            last += 1
+        run = found[first : last + 1]
+        tags = [pairs[number] for number in range(first, last + 1) if number in pairs]
+        has_whole_pairs = len(tags) == 2 * len(set(tags))
+        if len(run) > 1 and has_whole_pairs:
+            units.append(_Unit(run[0].start, run[-1].end, run))
+        else:
+            for number, span in enumerate(run, first):
+                pair = found[pairs[number]].start if number in pairs else None
+                units.append(_Unit(span.start, span.end, [span], pair))
+        first = last + 1
+    return units
+
+
+def _find_pairs(text: str, found: Sequence[FoundSpan]) -> dict[int, int]:
+    """Return for each tag in a pair, by the number of its span, the number of the first tag."""
+    pairs: dict[int, int] = {}
+    open_tags: list[tuple[str, int]] = []
+    open_names: Counter[str] = Counter()
+    for number, span in enumerate(found):
+        tag = None if span.message else _TAG.match(text, span.start, span.end)
+        if tag is None:
+            continue
+        slash, name = tag.groups()
+        if not slash:
+            open_tags.append((name, number))
+            open_names[name] += 1
+            continue
+        while open_names[name]:  # tags that were opened later have no end
+            other, first = open_tags.pop()
+            open_names[other] -= 1
+            if other == name:
+                pairs[first] = pairs[number] = first
+                break
+    return pairs
+
+
+def _find_cuts(units: Sequence[_Unit], text: str) -> list[_Unit]:
+    """Return the units at which a text is cut, because they stand within no sentence.
+
+    These are messages; tags between sentences; and units that a colon separates from the words of
+    the line: "%s: not found" and "not found: %s".
+    """
+    starts = [0, *(unit.end for unit in units)]
+    ends = [*(unit.start for unit in units), len(text)]
+    between = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    with_words = [number for number, part in enumerate(between) if _WORD_CHARACTER.search(part)]
+    # The units before the first of these texts, and those after the last one, stand at the ends.
+    first = 0
+    last = len(units)
+    if with_words and _COLON_AT_BEGIN.match(between[with_words[0]]):
+        first = with_words[0]
+    if with_words and _COLON_AT_END.search(between[with_words[-1]][-MAX_SIGNS:]):
+        last = with_words[-1]
+    within = {unit.pair for unit in units if unit.pair is not None and not _is_between(unit, text)}
+    cuts: list[_Unit] = []
+    for number, unit in enumerate(units):
+        is_at_colon = number < first or number >= last
+        is_tag = _IS_TAG.match(text, unit.start) is not None
+        is_between = is_tag and unit.pair not in within and _is_between(unit, text)
+        if unit.has_message or is_at_colon or is_between:
+            cuts.append(unit)
+    return cuts
+
+
+def _is_between(unit: _Unit, text: str) -> bool:
+    """Return whether a sentence ends before a unit, and another one begins after it."""
+    before = text[max(0, unit.start - MAX_SIGNS) : unit.start]
+    after = text[unit.end : unit.end + MAX_SIGNS].lstrip()
+    ends = not before.strip() or SENTENCE_END.fullmatch(before.rstrip()[-1:] + " ") is not None
+    return ends and not (after and is_small(after[0]))
+
+
+@dataclass(frozen=True)
+class _Protector:
+    """Protects the spans of a line, and those of the texts of its messages."""
+
+    segment: Segment
+    name: str
+    """The stand-in of spans that are no numbers."""
+
+    def look_for(self, found: Sequence[FoundSpan]) -> Segment:
+        """Return the segment as it is; which spans its translation lacks is known nevertheless."""
+        demands: list[Demand] = []
+        for span in found:
+            if span.message is None:
+                unit = _Unit(span.start, span.end, [span])
+                demands.append(self._demand(self.segment.text, unit, is_placed=False))
+        return replace(self.segment, demands=demands)
+
+    def protect(
+        self, text: Text, units: Sequence[_Unit], syntax: Syntax, *, is_inner: bool
+    ) -> list[Piece]:
+        """Return the pieces of a text; `is_inner`: whether a message has the text."""
+        style = _Style(syntax, is_inner, has_doubled=_DOUBLED in text.string)
+        cuts = _find_cuts(units, text.string)
+        pieces: list[Piece] = []
+        start = 0
+        first = 0  # the first unit after the last cut
+        for cut in cuts:
+            last = units.index(cut, first)
+            pieces += self._protect_run(text, range(start, cut.start), units[first:last], style)
+            pieces += self._copy(text, cut)
+            start = cut.end
+            first = last + 1
+        pieces += self._protect_run(text, range(start, len(text)), units[first:], style)
+        return pieces
+
+    def _protect_run(
+        self, text: Text, run: range, units: Sequence[_Unit], style: _Style
+    ) -> Iterator[Piece]:
+        """Yield the pieces of a text between two cuts: segments, and what is beside them."""
+        start = run.start
+        while len(units) > MAX_SPANS:
+            end = _find_space(text.string, units[MAX_SPANS - 1].end, units[MAX_SPANS].start)
+            yield from self._protect_run(text, range(start, end), units[:MAX_SPANS], style)
+            start = end
+            units = units[MAX_SPANS:]
+        string = text.string[start : run.stop]
+        begin = start + len(string) - len(string.lstrip())
+        end = start + len(string.rstrip())
+        if start > 0 and (colon := _COLON_AT_BEGIN.match(text.string, start, run.stop)):
+            begin = colon.end()
+        at_end = text.string[max(begin, end - MAX_SIGNS) : run.stop]
+        if run.stop < len(text) and (colon := _COLON_AT_END.search(at_end)):
+            end = run.stop - len(colon[0])
+        if not _has_letters_outside(text.string, begin, end, units):
+            begin = end = run.stop
+        if begin > start:
+            yield Copied(text.slice(start, begin), is_exact=True)
+        if end > begin:
+            yield self._segment(text, range(begin, end), units, style)
+        if end < run.stop:
+            yield Copied(text.slice(end, run.stop), is_exact=True)
+
+    def _segment(self, text: Text, run: range, units: Sequence[_Unit], style: _Style) -> Segment:
+        """Return a segment with marks in place of the units."""
+        edits: list[Edit] = []
+        demands = [*self.segment.demands]
+        end = run.start
+        for unit in units:
+            edits += style.read_apostrophes(text, range(end, unit.start))
+            edits.append(Edit(unit.start, unit.end, Text.from_one(MARK, text.origin[unit.end - 1])))
+            demands.append(self._demand(text, unit))
+            end = unit.end
+        edits += style.read_apostrophes(text, range(end, run.stop))
+        shifted = [Edit(edit.start - run.start, edit.end - run.start, edit.new) for edit in edits]
+        marked = text.slice(run.start, run.stop).replace(shifted)
+        segment = replace(self.segment, text=marked, demands=demands)
+        if style.syntax is Syntax.PLAIN:
+            return segment
+        is_before_unit = run.stop < len(text)
+        escape = partial(
+            style.escape,
+            line_length=len(normalised_text(segment.line)),
+            is_at_end=style.is_inner or is_before_unit,
+        )
+        return segment.with_change(escape)
+
+    def _demand(self, text: Text, unit: _Unit, *, is_placed: bool = True) -> Demand:
+        """Return what the translation must have because of a unit."""
+        string = text.string
+        return Demand(
+            text.origin[unit.start],
+            text.origin[unit.end - 1] + 1,
+            string[unit.start : unit.end],
+            stand_in=_find_stand_in(unit, string, self.name),
+            pair=None if unit.pair is None else text.origin[unit.pair],
+            is_placed=is_placed,
+        )
+
+    def _copy(self, text: Text, unit: _Unit) -> Iterator[Piece]:
+        """Yield a unit at which a text is cut: text as it is, and texts of messages."""
+        for found in unit.spans:
+            start = found.start
+            for inner in found.texts:
+                yield Copied(text.slice(start, inner.start), is_exact=True)
+                own = text.slice(inner.start, inner.end)
+                spans = find_spans(own.string, inner.syntax)
+                units = _find_units(own.string, spans)
+                yield from self.protect(own, units, inner.syntax, is_inner=True)
+                start = inner.end
+            yield Copied(text.slice(start, found.end), is_exact=True)
+
+
+def _find_stand_in(unit: _Unit, text: str, name: str) -> str:
+    """Return what the model reads in place of a unit; "": nothing, so that its place is found."""
+    own = text[unit.start : unit.end]
+    before = text[unit.start - 1 : unit.start]
+    after = text[unit.end : unit.end + 1]
+    if own == "%%":
+        return "%"
+    is_entity = own.startswith("&") and _TAG.match(own) is None
+    if is_entity and len(unit.spans) == 1:
+        return html.unescape(own).strip()
+    names = [span for span in unit.spans if _IS_TAG.match(text, span.start) is None]
+    is_in_word = (before and is_word_character(before)) or (after and is_word_character(after))
+    if not names or is_in_word:
+        return ""
+    is_number = _NUMBER_SPAN.fullmatch(text, names[0].start, names[0].end) is not None
+    return NUMBER if is_number else name
+
+
+def _find_space(text: str, start: int, end: int) -> int:
+    """Return where the first space between two places is; else the first place."""
+    place = text.find(" ", start, end)
+    return start if place < 0 else place
+
+
+def _has_letters_outside(text: str, start: int, end: int, units: Sequence[_Unit]) -> bool:
+    """Return whether a part of a text has letters outside of its units."""
+    for unit in units:
+        if has_letters(text[start : unit.start]):
+            return True
+        start = unit.end
+    return has_letters(text[start:end])
+
+
+@dataclass(frozen=True)
+class _Style:
+    """How apostrophes and braces are written in a text."""
+
+    syntax: Syntax
+    is_inner: bool
+    """Whether the text is within a message, so that every brace has a meaning."""
+    has_doubled: bool
+    """Whether the source doubles apostrophes."""
+
+    def read_apostrophes(self, text: Text, run: range) -> Iterator[Edit]:
+        """Yield the edits of a range by which two apostrophes of a message become one."""
+        if self.syntax is Syntax.PLAIN or not self.has_doubled:
+            return
+        place = text.string.find(_DOUBLED, run.start, run.stop)
+        while place >= 0:
+            yield Edit(place, place + 2, Text.from_one("'", text.origin[place]))
+            place = text.string.find(_DOUBLED, place + 2, run.stop)
+
+    def escape(self, translation: Text, *, line_length: int, is_at_end: bool) -> Text:
+        """Return a translation as text of a message, where only placeholders have a meaning.
+
+        If the source does not double apostrophes, only those are doubled that would quote what
+        follows, or continue a quotation. `is_at_end`: whether a sign follows the translation.
+        """
+        signs = "{}" if self.is_inner else ""
+        if self.syntax is Syntax.NUMBERED:
+            signs += "#"
+        string = translation.string
+        pieces = list(string)
+        for number, character in enumerate(string):
+            if translation.origin[number] < line_length:
+                continue  # a span, which stays as it is
+            if character in signs:
+                pieces[number] = ""
+            if character != "'":
+                continue
+            following = string[number + 1 : number + 2]
+            is_quoting = following in ("{", "}", "#", "'") or (not following and is_at_end)
+            may_continue = number > 0 and self._ends_quotation(translation, number, line_length)
+            if self.has_doubled or is_quoting or may_continue:
+                pieces[number] = _DOUBLED
+        return translation.respell(pieces)
+
+    def _ends_quotation(self, translation: Text, number: int, line_length: int) -> bool:
+        """Return whether a span that ends in an apostrophe stands before a character."""
+        is_span = translation.origin[number - 1] < line_length
+        return is_span and translation.string[number - 1] == "'"

@@ -1,0 +1,1 @@
+"""Glossaries: the translation has their terms in the place of the words that they translate."""
