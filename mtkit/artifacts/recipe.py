@@ -70,7 +70,7 @@ class Recipe:
             yield from self._changes((*key, name), value, recorded)
         for name, recorded in before.items():
             # A setting that no longer exists changes nothing if it was off.
-            if name not in settings and recorded is not None:
+            if name not in settings and recorded:
                 yield Change((*key, name), before=recorded, now=None)
 
     def _dependencies(self, section: Section) -> dict[str, Any]:
@@ -109,10 +109,7 @@ def tokenizer_recipe(config: Config) -> Recipe:
             for name in ("new_pieces", "sample_lines", "split_digits"):
                 sections[f"tokenizer.{name}"] = getattr(settings, name)
         return Recipe(sections)
-    sections = {"training.init_from": None, "seed": config.seed, "tokenizer": config.tokenizer}
-    if config.batching.hints:  # the vocabulary has the symbols, whatever the share
-        sections["batching.hints"] = "on"
-    return Recipe(sections)
+    return Recipe({"training.init_from": None, "seed": config.seed, "tokenizer": config.tokenizer})
 
 
 def batches_recipe(config: Config) -> Recipe:
@@ -122,8 +119,6 @@ def batches_recipe(config: Config) -> Recipe:
         "batching": config.batching,
         "data": {"train": {"weight": weights}},
     }
-    if config.batching.hints:  # nothing else in batches is random
-        sections["seed"] = config.seed
     return Recipe(sections, ignored=frozenset({Scope.EXECUTION, Scope.TRAINING}))
 
 

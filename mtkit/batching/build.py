@@ -31,7 +31,7 @@ from mtkit.corpus.tag_words import TagWords
 from mtkit.errors import UserError, blame_setting
 from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.train_spm import check_hints, check_target_tags
+from mtkit.tokenizer.train_spm import check_target_tags
 
 VALID_SOURCE, VALID_TARGET = "valid.source.txt", "valid.target.txt"
 VALID_TAGS = "valid.tags.txt"
@@ -87,7 +87,6 @@ def _find_tokenizer(config: Config) -> Artifact:
     loaded = Tokenizer.load(tokenizer)
     with blame_setting(INIT_FROM):
         check_target_tags(loaded, config.data.target_tags)
-    check_hints(loaded, config)
     return tokenizer
 
 

@@ -63,8 +63,6 @@ class Counts:
     """How many pairs of a corpus were kept, and why the others were dropped."""
 
     kept: int = 0
-    hinted: int = 0
-    """Second forms of kept pairs, with hints, which the store has as well."""
     source_tokens: int = 0
     target_tokens: int = 0
     dropped: Dropped = field(default_factory=Dropped)
@@ -73,23 +71,19 @@ class Counts:
     def pairs(self) -> int:
         return self.kept + sum(self.dropped.counts().values())
 
-    def add(self, lengths: Lengths, *, is_hinted: bool = False) -> None:
+    def add(self, lengths: Lengths) -> None:
         """Count rows of the store; `lengths`: (k, 2)."""
         # The lengths are uint16, in which the sum would overflow.
         source_tokens, target_tokens = lengths.sum(axis=0, dtype=np.int64).tolist()
         self.source_tokens += source_tokens
         self.target_tokens += target_tokens
-        if is_hinted:
-            self.hinted += len(lengths)
-        else:
-            self.kept += len(lengths)
+        self.kept += len(lengths)
 
     def record(self, *, with_examples: bool = True) -> dict[str, Any]:
         """Return the counts as a dict for JSON; dropped pairs by reason."""
-        record: dict[str, Any] = {"pairs": self.pairs, "kept": self.kept}
-        if self.hinted:
-            record["hinted"] = self.hinted
-        return record | {
+        return {
+            "pairs": self.pairs,
+            "kept": self.kept,
             "source_tokens": self.source_tokens,
             "target_tokens": self.target_tokens,
             "dropped": self.dropped.record() if with_examples else self.dropped.counts(),
@@ -98,8 +92,6 @@ class Counts:
     def say(self, name: str) -> None:
         """Print the counts of the corpus `name`, with examples of dropped pairs."""
         kept = f"{self.kept:,} of {plural(self.pairs, 'pair')} kept"
-        if self.hinted:
-            kept += f", {self.hinted:,} also with hints"
         subwords = f"{self.source_tokens:,} source, {self.target_tokens:,} target"
         say(f"{name}: {kept}; subwords: {subwords}")
         self.dropped.say()

@@ -15,7 +15,6 @@ from itertools import chain
 from threading import Thread
 
 from mtkit.batching.encode import Encoded, encode_chunk
-from mtkit.batching.hints import HintWriter
 from mtkit.config.settings import Config, SetName
 from mtkit.corpus.rules import PairFilter, held_out_keys
 from mtkit.corpus.statistics import statistics_by_corpus
@@ -23,10 +22,7 @@ from mtkit.corpus.store import CorpusRows
 from mtkit.errors import MtkitError
 from mtkit.machine import count_cores
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.train_spm import sample_pairs
 
-ALIGNED_PAIRS = 100_000
-"""Number of pairs from which links between words are learned."""
 MIN_PROCESS_ROWS = 100_000
 """Fewest rows for a process; for fewer, starting it would take longer than encoding."""
 TASK_CHUNKS = 16
@@ -43,8 +39,6 @@ class TrainEncoder:
     """Subwords of the longest side that is kept."""
     pair_filter: PairFilter | None
     """The rules of `batching.drop`; None without rules."""
-    hint_writer: HintWriter | None
-    """None without `batching.hints`."""
 
     @classmethod
     def of(
@@ -52,25 +46,14 @@ class TrainEncoder:
     ) -> TrainEncoder:
         """Return the encoder of a config; `sets`: the rows of the training set, and of others."""
         rows = sets["train"]
-        share = config.batching.hints
-        hint_writer = None
-        if share:
-            sample = sample_pairs(rows, ALIGNED_PAIRS, config.seed)
-            hint_writer = HintWriter(sample, tokenizer, share, config.seed)
-        max_length = config.batching.max_length
-        return cls(rows, tokenizer, max_length, _make_filter(config, sets), hint_writer)
+        return cls(rows, tokenizer, config.batching.max_length, _make_filter(config, sets))
 
-    def encode(self, rows: range) -> list[Encoded]:
-        """Encode a chunk of rows, and drop faulty pairs; with hints, also encode second forms."""
+    def encode(self, rows: range) -> Encoded:
+        """Encode a chunk of rows, and drop faulty pairs."""
         pairs = list(self.rows.read(rows))
-        plain = encode_chunk(pairs, self.tokenizer, self.max_length, self.pair_filter)
-        if self.hint_writer is None:
-            return [plain]
-        # A second form that is too long is dropped without a report: the pair is kept.
-        second_forms = self.hint_writer.write(plain.kept)
-        return [plain, encode_chunk(second_forms, self.tokenizer, self.max_length)]
+        return encode_chunk(pairs, self.tokenizer, self.max_length, self.pair_filter)
 
-    def encode_all(self) -> Iterator[list[Encoded]]:
+    def encode_all(self) -> Iterator[Encoded]:
         """Yield all chunks in order; for many rows, encode them in processes.
 
         Raises:
@@ -124,7 +107,7 @@ def _end_with(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _encode(rows: range) -> list[Encoded]:
+def _encode(rows: range) -> Encoded:
     return _encoder.encode(rows)
 
 

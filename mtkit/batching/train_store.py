@@ -1,13 +1,13 @@
-"""Write the token store "train": all encoded training pairs, then their second forms with hints.
+"""Write the token store "train": all encoded training pairs.
 
-Both are first written to a store each, with a hash of each pair. Then they are copied without
-repeated pairs.
+They are first written to a store with a hash of each pair. Then they are copied without repeated
+pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +22,8 @@ from mtkit.corpus.store import CorpusRows, find_repeated, map_numbers
 from mtkit.progress import progress
 from mtkit.tokenizer.codec import Tokenizer
 
-PLAIN, HINTED = "plain", "hinted"
-"""The names of the first stores."""
+ENCODED = "encoded"
+"""The name of the first store."""
 KEYED_ROW = np.dtype([("key", np.uint64), ("row", np.int64)])
 """A hash of a pair by which repeated pairs are found, and its row in the corpus store."""
 COPIED_ROWS = 1 << 16
@@ -36,39 +36,35 @@ def write_train(
     """Write the token store "train", and return its counts."""
     rows = sets["train"]
     counts = Counts()
-    names = [PLAIN, HINTED] if config.batching.hints else [PLAIN]
-    with ExitStack() as stack:
-        bar = stack.enter_context(progress("encoding train", len(rows), "pairs"))
-        writers = [stack.enter_context(_writer(folder, name, tokenizer.vocab)) for name in names]
-        for chunks in TrainEncoder.of(config, tokenizer, sets).encode_all():
-            for append_chunk, chunk in zip(writers, chunks, strict=True):
-                append_chunk(chunk, bar.count)
-            plain = chunks[0]
-            for pair, reason in plain.dropped:
+    with (
+        progress("encoding train", len(rows), "pairs") as bar,
+        _writer(folder, tokenizer.vocab) as append_chunk,
+    ):
+        for chunk in TrainEncoder.of(config, tokenizer, sets).encode_all():
+            append_chunk(chunk, bar.count)
+            for pair, reason in chunk.dropped:
                 counts.dropped.add(pair, reason)
-            bar.advance(plain.pairs)
+            bar.advance(chunk.pairs)
+    keys = map_numbers(folder / f"{ENCODED}.keys", KEYED_ROW)
+    is_repeated = np.zeros(len(keys), np.bool_)
+    if config.batching.deduplicate:
+        is_repeated = find_repeated(keys["key"])
     with store_writer(folder, "train", tokenizer.vocab) as append:
-        for name in names:
-            keys = map_numbers(folder / f"{name}.keys", KEYED_ROW)
-            is_repeated = np.zeros(len(keys), np.bool_)
-            if config.batching.deduplicate:
-                is_repeated = find_repeated(keys["key"])
-            _copy(folder, name, is_repeated, append, counts)
-            if name == PLAIN:
-                for pair in rows.read(keys["row"][is_repeated]):
-                    counts.dropped.add(pair, "duplicate")
-            # The batches are read without them.
-            for file in folder.glob(f"{name}.*"):
-                file.unlink()
+        _copy(folder, is_repeated, append, counts)
+    for pair in rows.read(keys["row"][is_repeated]):
+        counts.dropped.add(pair, "duplicate")
+    # The batches are read without them.
+    for file in folder.glob(f"{ENCODED}.*"):
+        file.unlink()
     return counts
 
 
 @contextmanager
-def _writer(folder: Path, name: str, vocab: int) -> Iterator[Callable[[Encoded, int], None]]:
-    """Yield a function that appends a chunk to the store `name`, and its keys to `NAME.keys`."""
+def _writer(folder: Path, vocab: int) -> Iterator[Callable[[Encoded, int], None]]:
+    """Yield a function that appends a chunk to the first store, and its keys to a file."""
     with (
-        store_writer(folder, name, vocab) as append_to_store,
-        (folder / f"{name}.keys").open("wb") as keys_file,
+        store_writer(folder, ENCODED, vocab) as append_to_store,
+        (folder / f"{ENCODED}.keys").open("wb") as keys_file,
     ):
 
         def append(chunk: Encoded, first_row: int) -> None:
@@ -81,13 +77,11 @@ def _writer(folder: Path, name: str, vocab: int) -> Iterator[Callable[[Encoded, 
         yield append
 
 
-def _copy(
-    folder: Path, name: str, is_repeated: NDArray[np.bool_], append: Appender, counts: Counts
-) -> None:
-    """Append the pairs of the store `name` that are not repeated, and count them."""
+def _copy(folder: Path, is_repeated: NDArray[np.bool_], append: Appender, counts: Counts) -> None:
+    """Append the pairs of the first store that are not repeated, and count them."""
     if not len(is_repeated):  # empty files cannot be opened
         return
-    store = Store.open({file.name: file for file in folder.iterdir()}, name)
+    store = Store.open({file.name: file for file in folder.iterdir()}, ENCODED)
     for start in range(0, len(store), COPIED_ROWS):
         rows = slice(start, start + COPIED_ROWS)
         is_kept = ~is_repeated[rows]
@@ -96,4 +90,4 @@ def _copy(
         tokens = store.tokens[first : first + sizes.sum()]
         lengths = store.lengths[rows][is_kept]
         append(tokens[np.repeat(is_kept, sizes)], lengths, store.corpora[rows][is_kept])
-        counts.add(lengths, is_hinted=name == HINTED)
+        counts.add(lengths)

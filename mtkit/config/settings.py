@@ -144,14 +144,6 @@ class BatchingSettings(Settings):
     drop: list[DropRule] = Field(
         [], description="rules of `mtkit check`; training pairs that break one are dropped"
     )
-    hints: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="share of training pairs that are also trained on in a second form, with hints "
-        "and placeholders, so that the model obeys a glossary and copies what must not change; "
-        "0: none",
-    )
     max_tokens: Annotated[PositiveInt, Scope.TRAINING] = Field(
         4096, le=10**9, description="most tokens of a batch on its longer side, with padding"
     )
@@ -306,11 +298,6 @@ class Config(Settings):
             raise ValueError(
                 "'model.tie: all' needs a joint tokenizer; set tokenizer.joint to true, "
                 "or tie to target"
-            )
-        if self.batching.hints and not self.tokenizer.joint:
-            raise ValueError(
-                "batching.hints needs a joint tokenizer, because sources have hints in the target "
-                "language; set tokenizer.joint to true, or hints to 0"
             )
         if self.tokenizer.model is not None and self.training.init_from is not None:
             raise ValueError("training.init_from brings its own tokenizer; remove tokenizer.model")

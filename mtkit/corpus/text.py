@@ -81,7 +81,7 @@ def normalise(text: str) -> str:
     """Return the text in NFC, with one space for a run of white space, and none at its ends.
 
     A single no-break or wide space stays, because some languages write it on purpose. The text
-    loses the characters that Unicode reserves for use inside programs, such as symbols of hints.
+    loses the characters that Unicode reserves for use inside programs, such as the mark of a span.
     """
     text = text if text.isascii() else compose(text)
     if is_printable(text) and "  " not in text and text == text.strip(" "):

@@ -8,7 +8,7 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from mtkit.corpus.characters import is_letter
 from mtkit.corpus.text import in_one_line
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
-from mtkit.tokenizer.hints import HINT_SYMBOLS, PLACEHOLDERS, SOURCE_SYMBOLS
 from mtkit.tokenizer.spelling import SourceSpelling
 
 JOINT_MODEL = "spm.model"
@@ -53,11 +52,9 @@ class Tokenizer:
         self.tags = _find_tags(self._source, source_subwords)
         """The ids of the target tags in the source vocabulary, by name; text never becomes one."""
         target_tags = _find_tags(self._target, target_subwords)
-        hints = [i for i, subword in enumerate(target_subwords) if subword in SOURCE_SYMBOLS]
-        self.source_only = [*target_tags.values(), *hints]
-        """The ids in the target vocabulary of tags and hints, which no translation should have."""
-        self.has_hints = _have_hints(source_subwords, target_subwords)
-        """Whether the vocabularies have the symbols of hints and placeholders."""
+        symbols = [i for i, subword in enumerate(target_subwords) if _is_symbol(subword)]
+        self.source_only = [*target_tags.values(), *symbols]
+        """The ids in the target vocabulary that no translation should have, such as tags."""
 
     @property
     def vocab(self) -> int:
@@ -251,10 +248,12 @@ def _find_boundaries(processor: SentencePieceProcessor, line: str) -> list[int]:
     return [begin for begin, _ in mapping["offsets"]]
 
 
-def _have_hints(source_subwords: Iterable[str], target_subwords: Iterable[str]) -> bool:
-    """Return whether a model reads hints and placeholders, and can write the latter."""
-    can_read = set(source_subwords).issuperset(HINT_SYMBOLS)
-    return can_read and set(target_subwords).issuperset(PLACEHOLDERS)
+def _is_symbol(subword: str) -> bool:
+    """Return whether a subword is one of the symbols that version 0.1 put into sources.
+
+    They are noncharacters (Unicode, section 23.7), which no text has.
+    """
+    return len(subword) == 1 and "\ufdd1" <= subword <= "\ufde3"
 
 
 def _encode(processor: SentencePieceProcessor, lines: list[str], threads: int) -> list[list[int]]:

@@ -15,11 +15,11 @@ from mtkit.tokenizer.codec import open_processor, read_model
 SPECIAL_PIECES = {PAD: "<pad>", UNK: "<unk>", BOS: "<s>", EOS: "</s>"}
 
 
-def adopt_model(path: Path, tags: Sequence[str] = (), symbols: Sequence[str] = ()) -> bytes:
+def adopt_model(path: Path, tags: Sequence[str] = ()) -> bytes:
     """Return a SentencePiece model that splits text as the model in the file does.
 
     First come the special symbols of mtkit, then the subwords in their old order, then those target
-    tags of `tags` that the model lacks, then those of `symbols`, as user-defined symbols.
+    tags of `tags` that the model lacks.
 
     Raises:
         UserError: the file cannot be read, or is not a SentencePiece model.
@@ -39,8 +39,7 @@ def adopt_model(path: Path, tags: Sequence[str] = (), symbols: Sequence[str] = (
             f"{path} defines {min(taken)} as an ordinary subword, but mtkit reserves it as a "
             "special symbol"
         )
-    subwords = _with_symbols(model, _with_tags(model, subwords, tags), symbols)
-    return with_pieces(model, special_pieces(model) + subwords)
+    return with_pieces(model, special_pieces(model) + _with_tags(model, subwords, tags))
 
 
 def _with_tags(model: Any, subwords: list[Any], tags: Sequence[str]) -> list[Any]:
@@ -66,19 +65,6 @@ def _with_tags(model: Any, subwords: list[Any], tags: Sequence[str]) -> list[Any
             subword = kinds(piece=subword.piece, type=kinds.UNUSED)
         pieces.append(subword)
     return pieces + [kinds(piece=piece, type=kinds.CONTROL) for piece in sorted(missing)]
-
-
-def _with_symbols(model: Any, subwords: list[Any], symbols: Sequence[str]) -> list[Any]:
-    """Return the pieces of a model with these user-defined symbols, which are one subword each."""
-    kinds = model.SentencePiece
-    missing = dict.fromkeys(symbols)
-    pieces: list[Any] = []
-    for subword in subwords:
-        if subword.piece in missing:
-            del missing[subword.piece]
-            subword = kinds(piece=subword.piece, type=kinds.USER_DEFINED)
-        pieces.append(subword)
-    return pieces + [kinds(piece=symbol, type=kinds.USER_DEFINED) for symbol in missing]
 
 
 def _subwords(model: Any) -> list[Any]:

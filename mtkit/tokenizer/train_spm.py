@@ -30,7 +30,6 @@ from mtkit.report import plural, say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer, open_processor
 from mtkit.tokenizer.given_vocabulary import find_given_vocabulary
-from mtkit.tokenizer.hints import HINT_SYMBOLS
 from mtkit.tokenizer.pieces import adopt_model
 from mtkit.tokenizer.spelling import UnknownLetters
 
@@ -102,7 +101,6 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
         tokenizer = find_given_vocabulary(config).take_over(draft, config, model)
         with blame_setting(INIT_FROM):
             check_target_tags(tokenizer, config.data.target_tags)
-        check_hints(tokenizer, config)
         tokenizer.copy_to(draft.folder)
         _compare(tokenizer, config)
         return
@@ -147,24 +145,6 @@ def check_target_tags(tokenizer: Tokenizer, tags: Iterable[str]) -> None:
         )
 
 
-def symbols_of_hints(config: Config) -> Sequence[str]:
-    """Return the symbols that the vocabulary needs for `batching.hints`; none without it."""
-    return HINT_SYMBOLS if config.batching.hints else ()
-
-
-def check_hints(tokenizer: Tokenizer, config: Config) -> None:
-    """Raise UserError if the config asks for hints, and the tokenizer of a given model lacks them.
-
-    New symbols would need new rows in the embedding of that model.
-    """
-    if config.batching.hints and not tokenizer.has_hints:
-        with blame_setting(("batching", "hints")):
-            raise UserError(
-                "the model of training.init_from has no symbols for hints in its vocabulary; set "
-                "batching.hints to 0, or train a new model"
-            )
-
-
 def _compare(tokenizer: Tokenizer, config: Config) -> None:
     """Say what of the settings and of the corpus an existing tokenizer does not fit."""
     size = tokenizer.source_vocab
@@ -206,8 +186,7 @@ def _adopt_models(paths: list[str], config: Config) -> dict[str, bytes]:
     """
     tags = config.data.target_tags
     if len(paths) == 1:
-        symbols = symbols_of_hints(config)
-        return {JOINT_MODEL: adopt_model(Path(paths[0]), tags, symbols)}
+        return {JOINT_MODEL: adopt_model(Path(paths[0]), tags)}
     source, target = paths
     return {SOURCE_MODEL: adopt_model(Path(source), tags), TARGET_MODEL: adopt_model(Path(target))}
 
@@ -222,8 +201,7 @@ def _train_models(sample: list[tuple[str, str]], config: Config) -> dict[str, by
     if settings.joint:
         # Source, target, source, target: the order of the lines matters for the bits.
         lines = chain.from_iterable(sample)
-        symbols = symbols_of_hints(config)
-        return {JOINT_MODEL: train_model(lines, settings, JOINT_MODEL, tags, symbols)}
+        return {JOINT_MODEL: train_model(lines, settings, JOINT_MODEL, tags)}
     sources = (source for source, _ in sample)
     targets = (target for _, target in sample)
     return {
@@ -269,12 +247,10 @@ def train_model(
     settings: TokenizerSettings,
     name: str,
     tags: Sequence[str] = (),
-    symbols: Sequence[str] = (),
 ) -> bytes:
     """Train a SentencePiece model, and return it serialised; `name` is its file name.
 
-    `tags`: target tags; each becomes a control symbol, which no text can contain. `symbols`: parts
-    of texts that always become one subword each, such as the symbols of hints.
+    `tags`: target tags; each becomes a control symbol, which no text can contain.
     """
     lines = split_long_lines(lines)
     # In other kinds of models, each character is a subword anyway, and boundaries are errors.
@@ -300,7 +276,6 @@ def train_model(
             bos_id=BOS,
             eos_id=EOS,
             control_symbols=[piece_of_tag(tag) for tag in tags],
-            user_defined_symbols=list(symbols),
             minloglevel=3,  # errors come as exceptions
         )
     except RuntimeError as error:

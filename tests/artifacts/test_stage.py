@@ -138,7 +138,6 @@ CHANGES: dict[str, Any] = {
     "training.init_from": "other",
     "batching.deduplicate": True,
     "batching.drop": ["copied"],
-    "batching.hints": 0.5,
     "tokenizer": {"vocab_size": 70},
     "model": {"kind": "transformer", "dropout": 0.7},
     "decoding": {"beam": 7},
@@ -152,7 +151,6 @@ DEPENDENT = {
     "batches": "max_length deduplicate drop",
     "": "device ranks log_every save_every keep tensorboard run",
     "tokenizer checkpoint model": "seed",
-    "tokenizer batches": "hints",
     "tokenizer": "tokenizer init_from",
     "model test": "decoding",
 }

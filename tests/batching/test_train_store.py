@@ -63,7 +63,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Config:
         "source": write(folder / "valid.en", [PAIRS[7][0], "a cat"]),
         "target": write(folder / "valid.de", [PAIRS[7][1], "eine Katze"]),
     }
-    batching = {"deduplicate": True, "drop": ["markup", "overlap"], "hints": 0.3, "max_length": 60}
+    batching = {"deduplicate": True, "drop": ["markup", "overlap"], "max_length": 60}
     settings = {
         "run": str(folder / "run"),
         "data": {"train": write_corpora(folder), "valid": valid},

@@ -35,7 +35,6 @@ from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.symbols import BOS, PAD
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.hints import HINT_BEGIN, HINT_END, HINT_MEANS, HINT_SYMBOLS, PLACEHOLDERS
 from mtkit.tokenizer.train_spm import train_tokenizer
 from tasks import WORDS, tiny_config, write_reversal_task
 
@@ -415,17 +414,17 @@ def test_an_exported_model_imports_with_its_own_weights(
     assert ours(model, LINES) == ours(tmp_path / "back", LINES)
 
 
-def test_symbols_of_hints_survive_export_and_import(tmp_path: Path) -> None:
-    hinted = folders.train(vocab_size=330, user_defined_symbols=list(HINT_SYMBOLS))
-    write_model(tmp_path / "model", hinted, EXPORTED["tied"][1])
+def test_symbols_of_version_0_1_are_suppressed_after_export_and_import(tmp_path: Path) -> None:
+    symbols = [chr(code) for code in range(0xFDD1, 0xFDE4)]
+    old = folders.train(vocab_size=330, user_defined_symbols=symbols)
+    assert old.target_pieces(old.source_only) == symbols
+    write_model(tmp_path / "model", old, EXPORTED["tied"][1])
     export(tmp_path / "model", tmp_path / "out")
     search = json.loads((tmp_path / "out" / "generation_config.json").read_text())
-    assert set(hinted.source_only) <= set(search["suppress_tokens"])
+    assert set(old.source_only) <= set(search["suppress_tokens"])
     from_huggingface(tmp_path / "out", tmp_path / "back")
     back = tokenizer_in(tmp_path / "back")
-    assert back.has_hints
-    line = f"A{HINT_BEGIN} dog{HINT_MEANS} Hund{HINT_END} runs {PLACEHOLDERS[0]}."
-    assert back.encode_source([line]) == hinted.encode_source([line])
+    assert back.source_only == old.source_only
 
 
 def test_target_language_codes_are_target_tags(

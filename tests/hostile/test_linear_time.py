@@ -37,7 +37,6 @@ import numpy as np
 import pytest
 
 from folders import train
-from mtkit.batching.hints import HintWriter
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.columns import find_texts, has_header
@@ -73,7 +72,6 @@ from mtkit.scoring.overlap import find_overlap
 from mtkit.scoring.score import worst_sentences
 from mtkit.scoring.writing import Writing
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.hints import HINT_SYMBOLS
 from mtkit.tokenizer.train_spm import MAX_LINE_CHARACTERS
 
 pytestmark = pytest.mark.slow
@@ -304,11 +302,6 @@ def tokenizer(normalization: str = "identity") -> Tokenizer:
     return train(normalization_rule_name=normalization)
 
 
-@cache
-def tokenizer_with_hints() -> Tokenizer:
-    return train(vocab_size=350, user_defined_symbols=list(HINT_SYMBOLS))
-
-
 def pair(source: str, target: str) -> Pair:
     return Pair(source, target, 0, "file", 1)
 
@@ -444,13 +437,6 @@ def flag(text: str) -> None:
 def encode(normalization: str, text: str) -> None:
     tokenizer(normalization).encode_source([text])
     tokenizer(normalization).source_offsets(text)
-
-
-def write_hints(text: str) -> None:
-    """Write the second form of a pair with this text on both sides, and of pairs with its lines."""
-    pairs = [pair(text, text), *(pair(line, line) for line in lines_of(text))]
-    sample = [(each.source, each.target) for each in pairs]
-    HintWriter(sample, tokenizer(), share=1.0, seed=1).write(pairs)
 
 
 def decode(text: str) -> None:
@@ -600,7 +586,6 @@ SLOW_FUNCTIONS: dict[str, TextFunction] = {
     "text steps, as a prefix": lambda text: split_and_join(request(), "A dog.", prefix=text),
     "spell": spell,
     "flags": flag,
-    "hints": write_hints,
     "encode": partial(encode, "identity"),
     "encode with nmt_nfkc": partial(encode, "nmt_nfkc"),
     "decode": decode,

@@ -19,7 +19,6 @@ from mtkit.corpus.store import temporary_rows
 from mtkit.errors import UserError
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import Tokenizer, read_model
-from mtkit.tokenizer.hints import HINT_SYMBOLS, PLACEHOLDERS, SOURCE_SYMBOLS
 from mtkit.tokenizer.pieces import model_from_bytes
 from mtkit.tokenizer.train_spm import sample_pairs, train_model, train_tokenizer
 
@@ -247,58 +246,7 @@ def test_a_file_that_is_not_our_tokenizer_is_refused(artifact: Artifact, tmp_pat
         load()
 
 
-# Hints and placeholders
-
-
-def with_hints(settings: Config) -> Config:
-    batching = settings.batching.model_copy(update={"hints": 0.1})
-    return settings.model_copy(update={"batching": batching})
-
-
-def check_symbols(tokenizer: Tokenizer) -> None:
-    """Check that each symbol is one subword, wherever it stands, and that text is split as ever."""
-    assert tokenizer.has_hints
-    begin, means, end = SOURCE_SYMBOLS
-    first, second = PLACEHOLDERS[:2]
-    line = f"the{begin} dog{means} 개{end} sees {first}the{second} cat{PLACEHOLDERS[-1]}"
-    assert tokenizer.source_spelling.respell(line) == line
-    (ids,) = tokenizer.encode_source([line])
-    pieces = [piece for piece in tokenizer.source_pieces(ids) if piece in HINT_SYMBOLS]
-    assert pieces == [character for character in line if character in HINT_SYMBOLS]
-    assert tokenizer.is_whole(ids)
-    assert tokenizer.decode([ids]) == [line]
-    offsets = tokenizer.source_offsets(line)
-    for offset, piece in zip(offsets, tokenizer.source_pieces(ids), strict=True):
-        if piece in HINT_SYMBOLS:
-            assert line[offset] == piece
-    forbidden = tokenizer.target_pieces(tokenizer.source_only)
-    assert forbidden == list(SOURCE_SYMBOLS)
-
-
-@pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
-@pytest.mark.parametrize("normalization", ["identity", "nmt_nfkc_cf"])
-def test_symbols_of_hints_are_subwords_in_every_kind_of_vocabulary(
-    tmp_path: Path, kind: str, normalization: str
-) -> None:
-    settings = config(tmp_path, ENGLISH, KOREAN, type=kind, normalization=normalization)
-    check_symbols(Tokenizer.load(train_tokenizer(with_hints(settings))))
-
-
-@pytest.mark.parametrize("options", [{}, {"model_type": "bpe"}, {"user_defined_symbols": "\ufdd1"}])
-def test_an_existing_model_gets_the_symbols_of_hints(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
-    existing_model(tmp_path / "own.model", **options)
-    settings = config(tmp_path, ENGLISH, KOREAN, model=str(tmp_path / "own.model"))
-    tokenizer = Tokenizer.load(train_tokenizer(with_hints(settings)))
-    check_symbols(tokenizer)
-    (tmp_path / "plain").mkdir()
-    plain = config(tmp_path / "plain", ENGLISH, KOREAN, model=str(tmp_path / "own.model"))
-    before = Tokenizer.load(train_tokenizer(plain))
-    assert tokenizer.encode_target(ENGLISH + KOREAN) == before.encode_target(ENGLISH + KOREAN)
-
-
-def test_a_vocabulary_without_hints_is_sentencepieces_own(tmp_path: Path) -> None:
+def test_a_vocabulary_without_tags_is_sentencepieces_own(tmp_path: Path) -> None:
     settings = config(tmp_path, ENGLISH, KOREAN)
     lines = [line for pair in zip(ENGLISH, KOREAN, strict=True) for line in pair]
     model = train_model(lines, settings.tokenizer, "spm.model")

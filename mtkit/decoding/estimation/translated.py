@@ -23,7 +23,7 @@ class TranslatedLine:
     missing_terms: Sequence[str] = ()
     """What terms of the glossary in the line should have become, and the translation lacks."""
     source_parts: Sequence[Sequence[int]] = field(default=(), repr=False)
-    """The subword ids of each part of the line that the model read, without hints.
+    """The subword ids of each part of the line that the model read.
 
     None: the line was copied.
     """

@@ -26,7 +26,9 @@ def encode_to_fit(segments: Sequence[Segment], context: Context) -> list[list[Pa
     The model reads stand-ins in place of marks. Each part gets the target tag of its line.
     """
     room = _room_for_text(context)
-    read = [show_stand_ins(segment.text, segment.demands) for segment in segments]
+    read: list[Text] = []
+    for segment in segments:
+        read.append(show_stand_ins(segment.text, demands_within(segment.text, segment.demands)))
     parts_of_segments: list[list[Part]] = []
     for segment, encoded in zip(segments, split_to_fit(read, context), strict=True):
         tag = find_tag(segment.line, context)
@@ -43,15 +45,24 @@ def encode_to_fit(segments: Sequence[Segment], context: Context) -> list[list[Pa
 
 
 def _divide_demands(segment: Segment, texts: Sequence[Text]) -> list[Sequence[Demand]]:
-    """Return the demands of each part of a segment; those between two parts belong to the first."""
+    """Return the demands of each part of a segment; those between two parts belong to the first.
+
+    A term that lies in two parts has no place in either.
+    """
     if not segment.demands:
         return [()] * len(texts)
     divided: list[Sequence[Demand]] = []
     demands = demands_within(segment.text, segment.demands)
+    starts = [*(text.origin[0] for text in texts[1:]), math.inf]
     first = 0
-    for following in [*(text.origin[0] for text in texts[1:]), math.inf]:
+    for text, following in zip(texts, starts, strict=True):
         last = bisect_left(demands, following, key=lambda demand: demand.end - 1)
-        divided.append([demand for demand in demands[first:last] if demand.is_placed])
+        own: list[Demand] = []
+        for demand in demands[first:last]:
+            is_whole = text.origin[0] <= demand.start and demand.end - 1 <= text.origin[-1]
+            if demand.is_placed and (is_whole or not demand.is_term):
+                own.append(demand)
+        divided.append(own)
         first = last
     return divided
 

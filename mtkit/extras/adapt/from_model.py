@@ -81,8 +81,6 @@ MIN_BATCH_TOKENS, MAX_BATCH_TOKENS = 512, 2048
 """Fewest and most tokens of a batch, which count more than BATCHES_PER_EPOCH."""
 TRIAL_TOKENS = 1024
 """Tokens of a batch while the speed is measured."""
-ADAPTED_HINTS = 0.2
-"""`batching.hints` for a given model that was trained with hints."""
 MEASURED_GAIN = "0 to 13"
 """Points of chrF that adaptations to 300 to 2,300 new pairs gained on text like them."""
 MAX_HARM = 0.5
@@ -141,7 +139,6 @@ class AdaptedModel(Proposal):
         """Return all sections except `data`; their comments name the counts of `facts`."""
         config = self.given.opened.config
         joint = self.given.opened.tokenizer.is_joint
-        hints = ADAPTED_HINTS if self.given.opened.tokenizer.has_hints else None
         old_training = self.given.old_training
         facts = replace(
             facts,
@@ -155,10 +152,7 @@ class AdaptedModel(Proposal):
                 "joint": Chosen(joint, "as in the given model, which brings its own tokenizer"),
                 "new_pieces": self.new_pieces or None,
             },
-            "batching": {
-                **batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
-                "hints": Chosen(hints, "the given model obeys a glossary, and would forget"),
-            },
+            "batching": batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
             "model": settings_of(config.model, "all settings of the given model"),
             "training": self._training_settings(facts),
             "decoding": self._decoding_settings(),

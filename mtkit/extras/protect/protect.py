@@ -35,6 +35,7 @@ _NUMBER_SPAN = re.compile(
     r"|[$#%]?\{+\s*(?:\d+|n|num\w*|count\w*|total\w*|size|amount|\w+_count|\w*[nN]umber)\s*\}+"
     r"|\{\w+, ?(?:number|ordinal|spellout)[^{}]*\}|#"
 )
+_ENDING = re.compile(r"[a-z]{1,3}(?!\w)")
 _WORD_CHARACTER = re.compile(r"\w")
 _COLON_AT_BEGIN = re.compile(r"[\"'”’»)\]]?:\s")
 _COLON_AT_END = re.compile(r":\s?[\"'“„«(\[`]?\Z")
@@ -61,10 +62,8 @@ def protect(segment: Segment, context: Context) -> list[Piece]:
     inner = segment.text.cut(first, last)
     start = segment.string.index(inner.string, first)
     end = start + len(inner)
-    units = _find_units(
-        inner.string,
-        [span.shifted(-start) for span in found if start <= span.start and span.end <= end],
-    )
+    within = [span.shifted(-start) for span in found if start <= span.start and span.end <= end]
+    units = _find_units(inner.string, within)
     pieces: list[Piece] = []
     if start:
         pieces.append(Copied(segment.text.slice(0, start), is_exact=True))
@@ -109,7 +108,14 @@ def _find_units(text: str, found: Sequence[FoundSpan]) -> list[_Unit]:
                 pair = found[pairs[number]].start if number in pairs else None
                 units.append(_Unit(span.start, span.end, [span], pair))
         first = last + 1
-    return units
+    return [_with_ending(unit, text) for unit in units]
+
+
+def _with_ending(unit: _Unit, text: str) -> _Unit:
+    """Return a unit with the ending that a placeholder has: {name}s, {n}th."""
+    is_tag = _IS_TAG.match(text, unit.start) is not None
+    ending = None if is_tag or unit.has_message else _ENDING.match(text, unit.end)
+    return unit if ending is None else replace(unit, end=ending.end())
 
 
 def _find_pairs(text: str, found: Sequence[FoundSpan]) -> dict[int, int]:
@@ -167,7 +173,8 @@ def _is_between(unit: _Unit, text: str) -> bool:
     """Return whether a sentence ends before a unit, and another one begins after it."""
     before = text[max(0, unit.start - MAX_SIGNS) : unit.start]
     after = text[unit.end : unit.end + MAX_SIGNS].lstrip()
-    ends = not before.strip() or SENTENCE_END.fullmatch(before.rstrip()[-1:] + " ") is not None
+    last = before.rstrip()[-1:]
+    ends = last in ("", ":") or SENTENCE_END.fullmatch(f"{last} ") is not None
     return ends and not (after and is_small(after[0]))
 
 
@@ -271,8 +278,8 @@ class _Protector:
 
     def _copy(self, text: Text, unit: _Unit) -> Iterator[Piece]:
         """Yield a unit at which a text is cut: text as it is, and texts of messages."""
+        start = unit.start
         for found in unit.spans:
-            start = found.start
             for inner in found.texts:
                 yield Copied(text.slice(start, inner.start), is_exact=True)
                 own = text.slice(inner.start, inner.end)
@@ -280,7 +287,7 @@ class _Protector:
                 units = _find_units(own.string, spans)
                 yield from self.protect(own, units, inner.syntax, is_inner=True)
                 start = inner.end
-            yield Copied(text.slice(start, found.end), is_exact=True)
+        yield Copied(text.slice(start, unit.end), is_exact=True)
 
 
 def _find_stand_in(unit: _Unit, text: str, name: str) -> str:

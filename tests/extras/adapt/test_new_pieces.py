@@ -21,7 +21,6 @@ from mtkit.extras.adapt.new_pieces import (
 )
 from mtkit.symbols import SPACE, UNK
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.hints import HINT_SYMBOLS
 from mtkit.tokenizer.train_spm import train_model
 
 OLD = [
@@ -184,21 +183,6 @@ def test_separate_models_grow_apart_and_models_with_common_ids_together() -> Non
     assert max(ids) >= 292
     assert all(i < 292 for i in new.encode_source([OLD[0]])[0])
     assert new.decode(new.encode_target([NEW[2]])) == [NEW[2]]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_symbols_of_hints_stay_whole_beside_new_pieces(kind: str) -> None:
-    settings = TokenizerSettings.model_validate({"type": kind, "vocab_size": 310})
-    model = train_model(OLD, settings, "spm.model", symbols=HINT_SYMBOLS)
-    old = Tokenizer({Path("spm.model"): model})
-    lines = [f"{HINT_SYMBOLS[0]} собака{HINT_SYMBOLS[1]} watchtower{HINT_SYMBOLS[2]}", *NEW]
-    extended = extend_tokenizer(old, (lines, lines), 20, split_digits=True)
-    assert old.has_hints
-    assert extended.has_hints
-    assert extended.source_vocab > old.source_vocab
-    (ids,) = extended.encode_source(lines[:1])
-    symbols = [piece for piece in extended.source_pieces(ids) if set(piece) & set(HINT_SYMBOLS)]
-    assert symbols == list(HINT_SYMBOLS[:3])
 
 
 def test_a_model_of_whole_words_takes_no_pieces() -> None:
