@@ -65,3 +65,8 @@ def load_plugin(group: PluginGroup, name: str) -> Any:
         known = ", ".join(find_plugins(group)) or "none"
         raise UserError(f"{name!r} is not installed; mtkit.{group} has {known}; reinstall mtkit")
     return point.load()
+
+
+def find_action(name: str) -> Any | None:
+    """Import and return what an installed package adds to the actions; None if no package does."""
+    return load_plugin("actions", name) if name in find_plugins("actions") else None

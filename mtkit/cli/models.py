@@ -116,8 +116,8 @@ def _estimate(
         raise UserError(
             "give references with -r; or, to estimate without them, translations and --source"
         )
-    from mtkit.decoding.estimation.files import estimate_files, estimate_table
-
+    estimate_files = plugins.load_plugin("actions", "estimate_files")
+    estimate_table = plugins.load_plugin("actions", "estimate_table")
     files = estimate_files(source, hypotheses, model, tag=tag, glossary=glossary, worst=worst)
     records = [file.record() for file in files]
     show(records, lambda _: estimate_table(files), as_json=as_json)

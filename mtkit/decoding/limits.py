@@ -34,6 +34,15 @@ MAX_TEST_SHARE = 0.18
 """Time for translating a test set: so many seconds, or this share of the training time."""
 
 
+MIN_CALIBRATED, MAX_CALIBRATED = 100, 1_000
+"""Fewest lines of a validation set that confidence is fitted to, and most."""
+MAX_CALIBRATION_COST = 0.05
+"""Largest number of subwords in beams for each subword of training.
+
+A subword takes about the same time in both.
+"""
+
+
 def max_test_seconds(training_seconds: float) -> float:
     """Return how long the translation of the test set of a run may take."""
     return max(MIN_TEST_SECONDS, MAX_TEST_SHARE * training_seconds)

@@ -9,9 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from mtkit.decoding.limits import max_test_seconds
+from mtkit.decoding.limits import (
+    MAX_CALIBRATED,
+    MAX_CALIBRATION_COST,
+    MIN_CALIBRATED,
+    max_test_seconds,
+)
 from mtkit.init.facts import CorpusFacts
-from mtkit.training.calibration import MAX_CALIBRATED, MAX_COST, MIN_CALIBRATED
 
 
 @dataclass(frozen=True)
@@ -255,7 +259,7 @@ def calibration_seconds(
     if valid < MIN_CALIBRATED:
         return 0.0
     line_seconds = CALIBRATION_COST * training_seconds_per_pair
-    affordable = max(MIN_CALIBRATED * line_seconds, MAX_COST * training_seconds)
+    affordable = max(MIN_CALIBRATED * line_seconds, MAX_CALIBRATION_COST * training_seconds)
     return min(affordable, min(valid, MAX_CALIBRATED) * line_seconds)
 
 

@@ -10,11 +10,12 @@ from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.runs import CHECKPOINTS, WEIGHTS, checkpoint_steps
 from mtkit.artifacts.stage import Stage
 from mtkit.config.settings import Config
+from mtkit.decoding.estimation.estimator import WITHOUT_FACTS, Estimator
 from mtkit.errors import MtkitError, UserError
 from mtkit.machine import check_single_process
 from mtkit.models.weights import assign_weights, save_weights
+from mtkit.plugins import find_action
 from mtkit.report import say
-from mtkit.training.calibration import make_estimator
 from mtkit.training.candidates import choose_trained
 from mtkit.training.fine_tuning import FineTuning, ModelContent, find_fine_tuning
 from mtkit.training.process_group import SINGLE_PROCESS
@@ -73,7 +74,7 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage, fine_tuning: 
     content = ending.given
     if content is None:
         assign_weights(state.model, best.weights)
-        estimator = make_estimator(run.inputs, state.model.eval(), state.progress.step)
+        estimator = _make_estimator(run, state)
         content = ModelContent(run.inputs, best.weights, estimator)
     with stage.write() as draft:
         draft.report.update(ending.report)
@@ -95,3 +96,12 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage, fine_tuning: 
         content.inputs.save_model_config(draft.folder)
         save_weights(content.weights, draft.folder / WEIGHTS)
         content.estimator.save(draft.folder)
+
+
+def _make_estimator(run: TrainingRun, state: TrainState) -> Estimator:
+    """Return the quality estimator of the model; one without facts if no extra makes one."""
+    make_estimator = find_action("estimator")
+    if make_estimator is None:
+        return WITHOUT_FACTS
+    estimator: Estimator = make_estimator(run.inputs, state.model.eval(), state.progress.step)
+    return estimator

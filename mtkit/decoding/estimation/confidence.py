@@ -1,7 +1,7 @@
 """Confidence: the chrF that a translation probably has, divided by 100.
 
 A logistic curve of two numbers: the mean negative log probability of a subword, and how unusual the
-length is. `mtkit.training.calibration` fits it to the validation set. No weight is negative, so
+length is. The extra `quality` fits it to the validation set. No weight is negative, so
 confidence never rises with either.
 """
 

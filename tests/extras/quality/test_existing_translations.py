@@ -19,13 +19,13 @@ from mtkit.config.target_tags import piece_of_tag
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
-from mtkit.decoding.estimation import files as files_module
-from mtkit.decoding.estimation.files import estimate_files, estimate_lines
 from mtkit.decoding.reading import Reader
 from mtkit.decoding.search.forced import log_probabilities
 from mtkit.decoding.text.line import Line
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.errors import UserError
+from mtkit.extras.quality import files as files_module
+from mtkit.extras.quality.files import estimate_files, estimate_lines
 from mtkit.symbols import EOS, PAD
 
 

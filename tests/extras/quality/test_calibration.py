@@ -12,8 +12,8 @@ from mtkit.batching.build import build_batches
 from mtkit.decoding.api import load
 from mtkit.decoding.estimation.confidence import Features
 from mtkit.decoding.estimation.estimator import load_estimator
+from mtkit.extras.quality.calibration import FOLDS, fit_confidence
 from mtkit.tokenizer.train_spm import train_tokenizer
-from mtkit.training.calibration import FOLDS, fit_confidence
 from mtkit.training.train import train
 from tasks import Fresh, tiny_config, write_reversal_task
 

@@ -27,16 +27,21 @@ from mtkit.decoding.estimation.estimator import Estimator
 from mtkit.decoding.estimation.facts import TrainingFacts
 from mtkit.decoding.estimation.flags import FLAGS, find_flags
 from mtkit.decoding.estimation.translated import TranslatedLine
-from mtkit.decoding.limits import limit_lengths
+from mtkit.decoding.limits import (
+    MAX_CALIBRATED,
+    MAX_CALIBRATION_COST,
+    MIN_CALIBRATED,
+    limit_lengths,
+)
 from mtkit.decoding.text.demands import find_unmet
 from mtkit.decoding.text.line import Context, Line, Translation
 from mtkit.decoding.text.pipeline import begin_line, demands_of, own_text_of
 from mtkit.decoding.text.text import Text
 from mtkit.models.encoder_decoder import EncoderDecoder
+from mtkit.plugins import find_action
 from mtkit.report import say, silently
 from mtkit.scoring.metrics import score, sentence_chrf
 from mtkit.training.setup import RunInputs
-from mtkit.training.stand_in import choose_stand_in
 
 BIGRAM_BLOCK = 1 << 16
 """Number of training pairs whose subword pairs are collected at once."""
@@ -51,17 +56,10 @@ LIKE_TRAINING = 0.9
 """Share of the validation sources that counts as similar to the training data."""
 MIN_UNLIKE = 0.2
 """A source with a smaller share of unseen subword pairs is never unlike the training data."""
-MIN_CALIBRATED, MAX_CALIBRATED = 100, 1_000
-"""Fewest lines that confidence is fitted to, and most."""
 MIN_TRANSLATED = 50
 """Fewest lines that must go through the model; lines without letters to translate do not."""
-MAX_COST = 0.05
-"""Largest number of subwords in beams for each subword of training.
-
-A subword takes about the same time in both.
-"""
 STAND_IN_COST = 0.01
-"""The same for the choice of a stand-in."""
+"""Largest cost of the choice of a stand-in, as MAX_CALIBRATION_COST."""
 FOLDS = 5
 """Confidence is compared with lines that it was not fitted to, by cross-validation."""
 TYPICAL_FEATURES = np.array([[1.0, 1.0], [2.0, 1.0]])
@@ -111,6 +109,9 @@ def _find_stand_in(
     steps: int,
 ) -> str:
     """Return what the model should read in place of a placeholder."""
+    choose_stand_in = find_action("stand_in")
+    if choose_stand_in is None:
+        return ""
     data = inputs.data
     lines = [
         Line(source, tag=tag)
@@ -119,7 +120,10 @@ def _find_stand_in(
     subwords = max(1, sum(map(len, inputs.tokenizer.encode_target(list(data.valid_target)))))
     budget = STAND_IN_COST * steps * inputs.config.batching.max_tokens
     max_translations = int(budget * len(lines) / subwords)
-    return choose_stand_in(sample, translator, facts, lines, data.valid_target, max_translations)
+    chosen: str = choose_stand_in(
+        sample, translator, facts, lines, data.valid_target, max_translations
+    )
+    return chosen
 
 
 def collect_facts(inputs: RunInputs, sample: list[Pair]) -> TrainingFacts:
@@ -254,7 +258,7 @@ def _translate_part(
     beam = translator.request.settings.beam
     max_subwords = sum(len(group.rows) * group.request.settings.max_length for group in groups)
     beam_subwords_per_line = beam * max_subwords / len(sources)
-    beam_subword_budget = MAX_COST * steps * inputs.config.batching.max_tokens
+    beam_subword_budget = MAX_CALIBRATION_COST * steps * inputs.config.batching.max_tokens
     affordable = int(beam_subword_budget / beam_subwords_per_line)
     count = min(MAX_CALIBRATED, max(MIN_CALIBRATED, affordable))
     chosen_rows = set(spread(range(len(sources)), count))

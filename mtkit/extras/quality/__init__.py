@@ -1,0 +1,1 @@
+"""Quality estimation: fit confidence to a model, and score translations without references."""
