@@ -17,6 +17,9 @@ from mtkit.decoding.text.case import has_no_case
 from mtkit.decoding.text.words import WITHIN_SENTENCE, tokens_of
 from mtkit.extras.terms.glossary import TermGlossary
 
+MIN_TITLE_LETTERS = 3
+"""Shorter words are often small in titles, such as "of" and "to"."""
+_LETTERS = re.compile(r"[^\W\d_]+")
 _WHITE = re.compile(r"\s")
 _PLAIN_TERM = re.compile(r"[A-Za-z0-9]+(?: [A-Za-z0-9]+)*")
 
@@ -125,8 +128,15 @@ class _LineCase:
         return is_in_capitals(self._line)
 
     @cached_property
-    def has_no_case(self) -> bool:
-        return has_no_case(self._line)
+    def is_title(self) -> bool:
+        """Whether the line is In Title Case: its first word, and each of three letters or more."""
+        if has_no_case(self._line):
+            return True
+        first, *others = _LETTERS.findall(self._line)
+        long = [word for word in others if len(word) >= MIN_TITLE_LETTERS]
+        return (
+            len(others) > 1 and bool(long) and all(is_capital(word[0]) for word in (first, *long))
+        )
 
 
 def _may_be_written(source: str, written: str, before: str, case: _LineCase) -> bool:
@@ -138,7 +148,7 @@ def _may_be_written(source: str, written: str, before: str, case: _LineCase) -> 
     is_start = not before or (is_sign(before[-1]) and before not in WITHIN_SENTENCE)
     if is_start and written[1:] == source[1:]:
         return True
-    return is_capital(written[0]) and case.has_no_case  # In Title Case
+    return is_capital(written[0]) and case.is_title
 
 
 @cache

@@ -299,6 +299,10 @@ def test_terms_are_whole_words_leftmost_and_longest(text: str, expected: list[st
         ("my Dog, Dog", []),  # a name
         ("the DOG", ["dog"]),  # in capitals
         ("The Old Dog Barks Loudly Today", ["dog"]),  # in a title
+        ("The Dog in the Hat", []),
+        ("The Dog In The Hat", ["dog"]),
+        ("A Guide to the Dog", []),
+        ("A Guide To The Dog", ["dog"]),
         ("the us", []),  # an entry with capitals: as it is written
         ("the US", ["US"]),
         ("new york", []),
