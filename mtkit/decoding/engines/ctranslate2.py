@@ -169,7 +169,7 @@ class CTranslate2Engine(Engine):
             self._convert(result, request, has_attention=batch.needs_attention)
             for result in results
         ]
-        if batch.needs_attention:
+        if batch.needs_attention and settings.beam > 1:
             first_rows = self._attend_first(sources)
             for hypotheses, first_row in zip(answers, first_rows, strict=True):
                 for hypothesis in hypotheses:

@@ -20,7 +20,7 @@ from mtkit.corpus.characters import (
     is_in_small_letters,
     title_case,
 )
-from mtkit.decoding.text.line import Context, Segment, normalised_prefix, normalised_text
+from mtkit.decoding.text.line import Context, Segment, normalised_prefix
 from mtkit.decoding.text.text import Text
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -54,8 +54,7 @@ def restore_case(segment: Segment, context: Context) -> list[Segment]:
     if not is_in_capitals(segment.string):
         return [cased]
     has_dotless_i = settings.dotless_i in ("target", "both")
-    line_length = len(normalised_text(segment.line))
-    capitalise = partial(_capitalise, line_length=line_length, dotless_i=has_dotless_i)
+    capitalise = partial(_capitalise, line_length=segment.line_length, dotless_i=has_dotless_i)
     return [cased.with_change(capitalise)]
 
 

@@ -105,6 +105,8 @@ class Segment:
 
     text: Text
     line: Line
+    line_length: int = 0
+    """The length of the normalised line; in a translation, smaller origins are copied from it."""
     demands: Sequence[Demand] = ()
     """What the translation of the whole line must have, in the order of the line."""
     changes: Sequence[TextChange] = ()

@@ -313,7 +313,7 @@ def begin_line(line: Line, context: Context) -> Pieces:
     string = normalised_text(line)
     if is_blank(string):
         return []
-    pieces = _apply(list_first_steps(), [Segment(Text.of_line(string), line)], context)
+    pieces = _apply(list_first_steps(), [Segment(Text.of_line(string), line, len(string))], context)
     own_text = own_text_of(pieces)
     is_foreign = context.tokenizer.source_spelling.lacks_script_of(own_text)
     if (not has_letters(own_text) or is_foreign) and not normalised_prefix(line):

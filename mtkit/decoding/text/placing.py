@@ -106,9 +106,11 @@ def place_demands(
     """
     replacing = _Replacing(translation, read, tokens, begin)
     tags = [demand for demand in demands if not replacing.replace(demand)]
-    units = replacing.units()
-    gaps = _Inserting(units, read, tokens.source).find_gaps(tags)
-    edits = [*replacing.edits, *_fill_gaps(gaps, units, translation.string, line)]
+    edits = replacing.edits
+    if tags:
+        units = replacing.units()
+        gaps = _Inserting(units, read, tokens.source).find_gaps(tags)
+        edits += _fill_gaps(gaps, units, translation.string, line)
     return translation.replace(sorted(edits, key=lambda edit: (edit.start, edit.end)))
 
 

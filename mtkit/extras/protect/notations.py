@@ -61,7 +61,7 @@ NOTATIONS = (
         '[a id="1"]',
     ),
     Notation("wikis", r"\[\[[^\[\]]{1,100}\]\]", "[[name]]"),
-    Notation("notes", r"\[\^?\d{1,4}\]", "[1]"),
+    Notation("Markdown, notes", r"\[\^\w{1,20}\]", "[^1]"),
     Notation("tools", r"\[X\d{1,4}X\]", "[X7X]"),
     Notation("escapes", r"\\(?:[ntr](?![a-z])|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|\d)", "\\n"),
     Notation("LaTeX", r"\\[A-Za-z]{1,30}\{[^{}]{0,100}\}|\\\([^()]{0,100}\\\)", "\\ref{x}"),

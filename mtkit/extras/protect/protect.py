@@ -17,7 +17,7 @@ from functools import partial
 
 from mtkit.corpus.characters import has_letters, is_small, is_word_character
 from mtkit.decoding.text.demands import MARK, Demand
-from mtkit.decoding.text.line import Context, Copied, Segment, normalised_prefix, normalised_text
+from mtkit.decoding.text.line import Context, Copied, Segment, normalised_prefix
 from mtkit.decoding.text.sentences import SENTENCE_END
 from mtkit.decoding.text.text import Edit, Text
 from mtkit.extras.protect.messages import Syntax
@@ -259,7 +259,7 @@ class _Protector:
         is_before_unit = run.stop < len(text)
         escape = partial(
             style.escape,
-            line_length=len(normalised_text(segment.line)),
+            line_length=segment.line_length,
             is_at_end=style.is_inner or is_before_unit,
         )
         return segment.with_change(escape)

@@ -61,22 +61,24 @@ def demand_terms(segment: Segment, context: Context) -> list[Segment]:
         return [segment]
     demands = [*demands_within(segment.text, segment.demands)]
     has_dotless_i = context.request.settings.dotless_i in ("target", "both")
-    demands += [_demand(term, segment, glossary, dotless_i=has_dotless_i) for term in terms]
+    is_loud = is_in_capitals(segment.line.text)
+    for term in terms:
+        demand = _demand(term, segment)
+        is_as_in_glossary = segment.string[term.start : term.end] in glossary.entries
+        if is_loud and not (is_as_in_glossary or term.is_kept):
+            demand = replace(demand, text=uppercase(demand.text, dotless_i=has_dotless_i))
+        demands.append(demand)
     demands.sort(key=lambda demand: demand.start)
     return [replace(segment, demands=demands)]
 
 
-def _demand(term: Term, segment: Segment, glossary: TermGlossary, *, dotless_i: bool) -> TermDemand:
-    """Return the demand of a term; in a line in capitals, its translation has capitals."""
+def _demand(term: Term, segment: Segment) -> TermDemand:
+    """Return the demand of a term by its place in the line."""
     origin = segment.text.origin
-    text = term.target
-    is_as_in_glossary = segment.string[term.start : term.end] in glossary.entries
-    if not is_as_in_glossary and not term.is_kept and is_in_capitals(segment.line.text):
-        text = uppercase(text, dotless_i=dotless_i)
     return TermDemand(
         start=origin[term.start],
         end=origin[term.end - 1] + 1,
-        text=text,
+        text=term.target,
         takes_case=not term.is_kept,
         is_kept=term.is_kept,
     )
