@@ -400,6 +400,7 @@ def _describe_files(run: RunInfo) -> str | None:
 
 
 def _describe_data(run: RunInfo) -> str | None:
+    """Return how many pairs of which files are kept, and the subwords; None if all are unknown."""
     batches = run.artifacts.get("batches")
     kept = _find(batches, "train", "kept")
     pairs = _find(batches, "train", "pairs")

@@ -141,7 +141,7 @@ def model_recipe(config: Config, ended: int | None = None) -> Recipe:
     sections = dict(checkpoint_recipe(config).sections)
     sections["decoding"] = config.decoding
     sections["ended"] = ended
-    # Unlike a checkpoint, a model also depends on when training ends: its settings are not ignored.
+    # A checkpoint ignores the settings of when training ends; a model depends on them, too.
     return Recipe(sections, ignored=frozenset({Scope.EXECUTION}))
 
 

@@ -102,14 +102,14 @@ def _rows_of_block(count: int, seed: int, epoch: int, block: int) -> Rows:
     blocks = count_blocks(count)
     if blocks == 1:
         return np.arange(count, dtype=dtype)
-    # The same order of runs for all blocks of an epoch. As blocks are numbered from 0, no block has
-    # the seed `blocks` (see `plan_block`).
+    # All blocks of an epoch share this order of runs. The seed is free: `plan_block` has the
+    # number of a block in its place, which is below `blocks`.
     random = np.random.Generator(np.random.PCG64([seed, epoch, blocks]))
     run_count = math.ceil(count / RUN_ROWS)
     shuffled_runs = random.permutation(np.arange(run_count, dtype=dtype))
     runs = shuffled_runs[block::blocks]  # as if they were dealt out to the blocks
     first_rows = runs.astype(np.int64) * RUN_ROWS
-    rows = (first_rows[:, None] + np.arange(RUN_ROWS)).ravel()
+    rows = (first_rows[:, None] + np.arange(RUN_ROWS)).ravel()  # run after run
     return rows[rows < count].astype(dtype)  # the last run of the corpus may be shorter
 
 

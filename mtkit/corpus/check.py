@@ -353,7 +353,7 @@ def _apply(rule: Rule, statistics: CorpusStatistics) -> Finding:
 
 
 def _finding_of(rule: Rule, faulty: _FaultyPairs, checked: int) -> Finding:
-    """Return the finding about the pairs that break a rule, without a setting."""
+    """Return the finding about the pairs that break a rule; the caller adds a setting to it."""
     status: Status = "passed"
     if faulty.count > rule.min_share * checked:
         status = "warned"

@@ -94,7 +94,7 @@ def _cells_below(rows: SampleRows, column: int) -> list[str]:
 
 def _is_text(cells: list[str]) -> bool:
     """Return whether cells are text: not numbers, dates, identifiers, or a few repeated labels."""
-    if len(cells) == 1:  # one cell says nothing about its column
+    if len(cells) == 1:  # one cell says nothing about its column, so it counts as text
         return True
     has_letters = any(map(is_letter, "".join(cells)))
     if not has_letters or all(map(_DATE.fullmatch, cells)):
@@ -103,7 +103,8 @@ def _is_text(cells: list[str]) -> bool:
     if distinct == len(cells) and all(map(_IDENTIFIER.fullmatch, cells)):
         return False
     max_labels = max(1, len(cells) // ROWS_PER_LABEL)
-    return len(cells) < MIN_LABEL_ROWS or distinct > max_labels
+    are_labels = len(cells) >= MIN_LABEL_ROWS and distinct <= max_labels
+    return not are_labels
 
 
 def explain_missing_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:

@@ -191,7 +191,7 @@ def _gains(source: Lines, target: Lines, rows: LineNumbers) -> dict[int, float]:
 
 
 def _likeliest_shifts(odds: list[Scores], source: Lines, target: Lines) -> LineNumbers:
-    """Return the likeliest shift of each line, (n,), one for each block."""
+    """Return the likeliest shift of each of n lines, (n,); the lines of a block share one."""
     lines = len(source)
     starts = np.arange(0, lines, BLOCK_LINES)
     scores = np.empty((len(starts), len(STATES)), np.float32)

@@ -279,6 +279,8 @@ def find_repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """
     is_repeated = np.zeros(len(keys), np.bool_)
     ranges = 1 + len(keys) // KEY_BLOCK
+    # Keys are hashes, so equal ranges of values hold about equally many. The last one ends before
+    # BLANK_KEY, the largest value.
     bounds = [index * (BLANK_KEY // ranges) for index in range(ranges)] + [BLANK_KEY]
     for lowest, end in pairwise(bounds):
         rows = _find_rows(keys, lowest, end)

@@ -357,6 +357,7 @@ def _weight_of(line: Line) -> int:
 
 
 def _as_lines(lines: Iterable[str | Line]) -> Iterator[Line]:
+    """Yield each line as a `Line`; one without an id gets its number, from 0."""
     for number, line in enumerate(check_listed(lines, "lines")):
         if not isinstance(line, Line):
             line = Line(check_text(line, f"lines: line {number + 1}"))

@@ -259,12 +259,15 @@ def _describe(finding: Finding) -> str:
 
 
 def _check_counts(options: InitOptions, surveyed: SurveyedCorpus) -> None:
+    """Raise UserError if a part has fewer distinct pairs than MIN_PART_PAIRS."""
     facts = surveyed.facts
     counts = {"train": facts.pairs, "valid": facts.valid, "test": facts.test}
     for part, pairs in counts.items():
         needed = MIN_PART_PAIRS[part]
         if pairs < needed:
-            path = next(paths_of(options.existing.get(part, surveyed.corpus)))
+            # The user's own set, or the corpus from which it is held out.
+            corpus = options.existing.get(part, surveyed.corpus)
+            path = next(paths_of(corpus))
             other = ", or give other files with --valid and --test" if surveyed.tag is None else ""
             raise UserError(
                 f"{path}: '{part}' needs at least {needed} distinct pairs, not {pairs:,}; add "

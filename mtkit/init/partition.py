@@ -68,7 +68,7 @@ class Partition:
         return self.part_of(key) != "train"
 
     def divide(self, pairs: Iterable[Pair]) -> Iterator[tuple[str, Pair]]:
-        """Yield pairs with their part: first the training pairs in order, then the held-out pairs.
+        """Yield pairs with their part: training pairs in order, then the held-out pairs.
 
         Each source is held out once, with its first suitable target. Pairs that `held_out` or
         `untrained` excludes get the part LEFT_OUT; blank pairs get none.

@@ -275,6 +275,7 @@ def _join_samples(surveyed: Sequence[SurveyedCorpus]) -> list[Pair]:
     sampled_pairs = sum(len(corpus.sample) for corpus in surveyed)
     joined: list[Pair] = []
     for corpus, size, weight in zip(surveyed, sizes, balance(sizes), strict=True):
+        # The weight says how often each pair of the corpus is drawn in an epoch.
         share_of_epoch = weight * size / sum(sizes)
         # A sample that is too small gives all its pairs.
         joined += corpus.sample[: math.ceil(share_of_epoch * sampled_pairs)]

@@ -127,7 +127,8 @@ class Tokenizer:
             return places
         # A byte for each place; "a" stands for every other subword, and so ends a character.
         raw = bytes(self._bytes.get(ids[place], ord("a")) for place in places)
-        # A byte that belongs to no character decodes to a lone surrogate.
+        # One flag for each byte, so for each place. A byte that belongs to no character decodes to
+        # a lone surrogate.
         is_whole: list[bool] = []
         for character in raw.decode(errors="surrogateescape"):
             size = len(character.encode(errors="surrogateescape"))

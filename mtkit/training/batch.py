@@ -68,7 +68,8 @@ def _end_to_end(side: Side, symbol: int) -> Int[Tensor, " M"]:
     ids, lengths = side
     total = int(lengths.sum()) + len(lengths)  # each sentence has one symbol more
     last = (lengths + 1).cumsum() - 1  # the last token of each sentence
-    symbol_places = last - lengths if symbol == BOS else last
+    first = last - lengths  # with its symbol, a sentence has one token more than its length
+    symbol_places = first if symbol == BOS else last
     is_id = np.ones(total, bool)
     is_id[symbol_places] = False
     tokens = np.full(padded_tokens(total), PAD, np.int64)

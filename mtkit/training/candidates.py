@@ -32,7 +32,7 @@ def choose_trained(run: TrainingRun, state: TrainState) -> Candidate:
     """Return the best checkpoint, or the mean of the best few if its validation is better."""
     training = run.config.training
     checkpoints = list(islice(_validated(run, state), training.average))
-    if not checkpoints:  # all are damaged
+    if not checkpoints:  # none is saved and undamaged
         # A copy, because other weights may be tried in the model later.
         weights = {name: weight.clone() for name, weight in get_weights(state.model).items()}
         return Candidate("last weights", weights, validate(run, state), [state.progress.step])
@@ -53,6 +53,7 @@ def choose_trained(run: TrainingRun, state: TrainState) -> Candidate:
     mean_value = getattr(mean.validation, metric)
     best_value = getattr(best.validation, metric)
     say(f"valid {metric} of the {mean.name} {mean_value:.3f}, of the {best.name} {best_value:.3f}")
+    # Keys sort the best first; of equal ones, `min` returns the checkpoint.
     return min(best, mean, key=lambda candidate: candidate.validation.key(training.best_by))
 
 

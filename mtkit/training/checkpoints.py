@@ -155,6 +155,8 @@ class Checkpoints:
         _load_moments(state.optimizer, checkpoint.file(OPTIMIZER))
         state.progress = PROGRESS.validate_python(read_json(checkpoint.file(STATE)))
         state.seconds = checkpoint.report["seconds"]
+        # The device has copies of the numbers in `progress`, and the launcher has recorded where
+        # the weights were.
         state.write_figures()
         state.restart_launcher()
 

@@ -74,8 +74,10 @@ def _count_useful_cores(config: Config, tokenizer: Tokenizer) -> float:
     model = build_without_weights(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
     weights = sum(parameter.numel() for parameter in model.parameters())
     process_bytes = PROCESS_BYTES + COPIES * BYTES_PER_WEIGHT * weights
-    with_memory = MEMORY_SHARE * memory_limit_bytes() / process_bytes
-    return min(with_memory, _count_fed(config, weights / WEIGHTS_PER_TOKEN))
+    most_in_memory = MEMORY_SHARE * memory_limit_bytes() / process_bytes
+    # The sum of the gradients of a large model pays only if each process has many tokens.
+    min_tokens = weights / WEIGHTS_PER_TOKEN
+    return min(most_in_memory, _count_fed(config, min_tokens))
 
 
 def _count_fed(config: Config, min_tokens: float) -> float:

@@ -29,7 +29,7 @@ def timed_steps(
         return group.max(round(taken * 1e6)) / 1e6
 
     steps = _train_steps(inputs, state, group)
-    return time_work(steps, seconds, warm_up=WARM_UP_STEPS, count_seconds=slowest)
+    return time_work(steps, seconds, warm_up=WARM_UP_STEPS, agree_on_seconds=slowest)
 
 
 def _train_steps(inputs: RunInputs, state: TrainState, group: ProcessGroup) -> Generator[Work]:

@@ -39,12 +39,12 @@ def time_work(
     *,
     warm_up: int = 0,
     at_least: int = 1,
-    count_seconds: Callable[[float], float] = float,
+    agree_on_seconds: Callable[[float], float] = float,
 ) -> Generator[TimedWork]:
     """Time pieces of work until `seconds` seconds have passed or the work has ended.
 
     The first `warm_up` pieces are not measured; of the others at least `at_least` are measured.
-    Several processes that must stop together give `count_seconds`, which turns the duration of a
+    Several processes that must stop together give `agree_on_seconds`, which turns the duration of a
     piece into the duration that counts for all of them.
     """
     with closing(work):
@@ -60,7 +60,7 @@ def time_work(
             yield TimedWork(
                 tokens=piece.tokens, waiting_seconds=piece.waiting_seconds, seconds=taken
             )
-            seconds_left -= count_seconds(taken)
+            seconds_left -= agree_on_seconds(taken)
             if seconds_left <= 0 and number >= at_least:
                 return
 

@@ -105,7 +105,9 @@ def test_calls_of_several_threads_share_batches(monkeypatch: pytest.MonkeyPatch)
     gate.set()
     actual = [future.result()[0] for future in (futures[0], *futures[2:])]
     assert_same(actual, [expected[0], *expected[2:9], expected[9][:2]])
-    assert sum(sizes) == len(SENTENCES) and len(sizes) <= 3  # the other request is by itself
+    assert len(sizes) <= 3  # the other request is by itself
+    # Whether the cancelled sentence is searched depends on which thread came first.
+    assert len(SENTENCES) - sum(sizes) in (0, 1)
 
 
 def test_a_cancelled_search_ends_at_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:

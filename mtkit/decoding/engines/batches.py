@@ -25,6 +25,7 @@ from mtkit.decoding.engines.engine import (
 def divide(sentences: Sequence[Sentence], max_tokens: int) -> Iterator[list[int]]:
     """Divide sentences into batches of one kind with at most `max_tokens`, padded.
 
+    The kind of a sentence is what it asks of the search; sentences of one batch must ask the same.
     A batch is a list of indices. A longer sentence has a batch of its own. Of each kind, the
     longest sentences come first, so that all workers end at about the same time.
     """

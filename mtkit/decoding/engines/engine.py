@@ -29,6 +29,7 @@ _Section = TypeVar("_Section", DecodingSettings, SamplingSettings)
 
 
 SentenceKind = tuple[bool, bool]
+"""Whether a sentence has a prefix, and whether it needs attention (see `Sentence.kind`)."""
 
 
 @dataclass(frozen=True)

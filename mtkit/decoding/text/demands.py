@@ -19,6 +19,8 @@ from mtkit.decoding.text.text import Edit, Text
 MARK = "\ufdd4"
 """Stands for a span of the line. Unicode reserves this character (a noncharacter, section 23.7) for
 the inside of a program, so a text that has it is faulty, and loses it."""
+MAX_MARKS_IN_A_ROW = 64
+"""Most marks next to each other, behind which the next character is looked for."""
 MAX_LOOKED_FOR = 1000
 """Most different texts that are looked for in a translation in which they were not placed."""
 
@@ -91,7 +93,7 @@ def show_stand_ins(text: Text, demands: Sequence[Demand]) -> Text:
             continue
         if start > last_end:
             before = text.string[start - 1]
-        after = text.string[end : end + 1] or " "
+        after = text.string[end : end + MAX_MARKS_IN_A_ROW].lstrip(MARK)[:1] or " "
         stand_in = demand.stand_in
         if not stand_in and is_space(before) and is_space(after):
             end = min(end + 1, len(text))

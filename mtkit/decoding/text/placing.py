@@ -193,12 +193,13 @@ class _Replacing:
         return self._translation.string[start:end]
 
     def _fit_case(self, demand: Demand, first: int) -> Text:
-        """Return the text of a demand; at the start of a sentence, a term gets a capital."""
+        """Return the text of a demand; a term gets the capital of a word that begins a sentence."""
         new = demand.new_text()
         before = self._token(first - 1) if first > 0 else ""
-        begins = not before or (is_sign(before[0]) and before not in WITHIN_SENTENCE)
-        is_capitalised = begins and is_capital(self._token(first)[0])
+        begins_sentence = not before or (is_sign(before[0]) and before not in WITHIN_SENTENCE)
+        is_capitalised = begins_sentence and is_capital(self._token(first)[0])
         if demand.takes_case and is_capitalised and is_small(new.string[0]):
+            # One string for each character: a capital may be longer than its letter, such as ß.
             return new.respell([title_case(new.string[0]), *new.string[1:]])
         return new
 
@@ -258,8 +259,10 @@ class _Area:
     tags: tuple[Demand, ...] = ()
     lone: dict[int, list[Demand]] = field(default_factory=lambda: defaultdict(list))
     """Lone tags that stand here, but in no pair within this one, by their gap."""
-    inner: dict[int, list[_Area]] = field(default_factory=lambda: defaultdict(list))
-    """The pairs within this one, by their first gap; one without units comes first."""
+    inner: dict[int, _Area] = field(default_factory=dict)
+    """The pairs within this one, by their first gap."""
+    taken: set[int] = field(default_factory=set)
+    """The gaps that are within one of these pairs."""
 
 
 class _Inserting:
@@ -278,23 +281,30 @@ class _Inserting:
 
         A tag stays within the pair of tags around it in the line, and outside of all others.
         """
-        closing = {demand.pair: demand for demand in demands}  # the last one of each pair
-        areas = [self._outermost]
-        for demand in demands:
-            area = areas[-1]
-            last = None if demand.pair is None else closing[demand.pair]
-            if last is None or (last is demand and demand not in area.tags):
-                area.lone[self._find_boundary(demand, area)].append(demand)
-            elif last is demand:
-                areas.pop()
-            else:
-                areas.append(self._open(demand, last, area))
+        areas = self._open_pairs(demands)
+        self._place_lone(demands, areas)
         gaps: dict[int, list[_Insertion]] = defaultdict(list)
         _list_in_order(self._outermost, gaps)
         return gaps
 
-    def _open(self, first: Demand, last: Demand, outer: _Area) -> _Area:
-        """Return the area between two tags."""
+    def _open_pairs(self, demands: Sequence[Demand]) -> dict[int, _Area]:
+        """Return the areas of the pairs that have units, by the numbers of the pairs."""
+        last_tags = {demand.pair: demand for demand in demands}
+        areas: dict[int, _Area] = {}
+        outer = [self._outermost]
+        for demand in demands:
+            last = last_tags[demand.pair]
+            if demand.pair is None:
+                continue
+            if demand.pair in areas:
+                outer.pop()
+            elif last is not demand and (area := self._open(demand, last, outer[-1])):
+                areas[demand.pair] = area
+                outer.append(area)
+        return areas
+
+    def _open(self, first: Demand, last: Demand, outer: _Area) -> _Area | None:
+        """Return the area between two tags; None if no unit is aligned to what is between them."""
         sources = _tokens_between(first.end, last.start, self._read, self._source)
         scores: list[int | None] = []
         for unit, area in zip(self._units, self._area_of_unit, strict=True):
@@ -302,40 +312,52 @@ class _Inserting:
             scores.append(score if area is outer else None)
         units = _find_densest(scores)
         if units is None:
-            gap = self._find_boundary(first, outer)
-            units = range(gap, gap)
+            return None
         inner = _Area(units, (first, last))
         for number in units:
             self._area_of_unit[number] = inner
-        siblings = outer.inner[units.start]
-        siblings.insert(len(siblings) if units else 0, inner)
+        outer.inner[units.start] = inner
+        outer.taken.update(units[1:])
         return inner
 
-    def _find_boundary(self, demand: Demand, area: _Area) -> int:
+    def _place_lone(self, demands: Sequence[Demand], areas: Mapping[int, _Area]) -> None:
+        """Give all other tags a gap; those of a pair without units, and between them, the same."""
+        last_tags = {demand.pair: demand for demand in demands}
+        outer = [self._outermost]
+        gap = 0
+        until: Demand | None = None  # the last tag of a pair without units
+        for demand in demands:
+            area = areas.get(demand.pair) if demand.pair is not None else None
+            if area is not None and area is outer[-1]:
+                outer.pop()
+            elif area is not None:
+                outer.append(area)
+            else:
+                if until is None:
+                    gap = self._find_gap(demand, outer[-1])
+                    until = None if demand.pair is None else last_tags[demand.pair]
+                outer[-1].lone[gap].append(demand)
+                if demand is until:
+                    until = None
+
+    def _find_gap(self, demand: Demand, area: _Area) -> int:
         """Return the gap of an area that separates best what stands before and after a tag.
 
-        The fewest links cross it; or the most, where both sides have changed places.
+        The fewest units are on the wrong side; or the most, where both sides have changed places.
         """
         place, _ = self._read.find(demand.start, demand.end)
-        boundary = self._source.count_starts(place)
-        # At the first gap, all units are behind it.
-        crossing = sum(self._units[unit].source < boundary for unit in area.units)
+        tag_token = self._source.count_starts(place)
+        # At the first gap all units are after it, so those aligned before the tag are misplaced.
+        misplaced = sum(self._units[unit].source < tag_token for unit in area.units)
         best = area.units.start
-        fewest = min(crossing, len(area.units) - crossing)
+        fewest = min(misplaced, len(area.units) - misplaced)
         for unit in area.units:
-            crossing += 1 if self._units[unit].source >= boundary else -1
-            mixed = min(crossing, len(area.units) - crossing)
-            if mixed < fewest and not self._is_within_pair(unit + 1, area):
+            misplaced += 1 if self._units[unit].source >= tag_token else -1
+            mixed = min(misplaced, len(area.units) - misplaced)
+            if mixed < fewest and unit + 1 not in area.taken:
                 best = unit + 1
                 fewest = mixed
         return best
-
-    def _is_within_pair(self, gap: int, area: _Area) -> bool:
-        """Return whether a pair within the area surrounds a gap."""
-        if gap == area.units.stop:
-            return False
-        before = self._area_of_unit[gap - 1]
-        return before is not area and before is self._area_of_unit[gap]
 
 
 def _list_in_order(area: _Area, gaps: dict[int, list[_Insertion]]) -> None:
@@ -343,14 +365,15 @@ def _list_in_order(area: _Area, gaps: dict[int, list[_Insertion]]) -> None:
     gap = area.units.start
     while gap <= area.units.stop:
         gaps[gap] += [_Insertion(demand) for demand in area.lone[gap]]
-        end = gap
-        for inner in area.inner[gap]:
-            first, last = inner.tags
-            gaps[gap].append(_Insertion(first, "opening"))
-            _list_in_order(inner, gaps)
-            end = inner.units.stop
-            gaps[end].append(_Insertion(last, "closing"))
-        gap = end if end > gap else gap + 1
+        inner = area.inner.get(gap)
+        if inner is None:
+            gap += 1
+            continue
+        first, last = inner.tags
+        gaps[gap].append(_Insertion(first, "opening"))
+        _list_in_order(inner, gaps)
+        gap = inner.units.stop
+        gaps[gap].append(_Insertion(last, "closing"))
 
 
 def _fill_gaps(gaps: Gaps, units: Sequence[_Unit], translation: str, line: str) -> Iterator[Edit]:

@@ -204,6 +204,7 @@ def test_a_model_that_copies_returns_the_line(span: str, template: str, copier: 
         ("A <b>dog</b> runs.", ["A dog runs."]),
         ("A dog <br/> runs.", ["A dog runs."]),
         ("A dog<br/>runs.", ["A dog runs."]),
+        ("A dog<br/><b>runs on</b> it.", ["A dog runs on it."]),
         ("A d<b>o</b>g runs.", ["A dog runs."]),
         ("A dog{x} runs.", ["A dog runs."]),
         ("Two {x}s run on the {n}th boat.", ["Two X run on the 7 boat."]),
@@ -347,6 +348,31 @@ def test_pairs_of_tags_are_well_formed_whatever_the_model_writes(
     (translation,) = translate_by(adversary(seed), [line], tokenizer)
     unpaired = [len(_unpaired(re.findall("</?[bi]>", text))) for text in (line, translation.text)]
     assert unpaired[1] <= unpaired[0]
+
+
+TAGGED = ["A", "dog", "runs", "<b>", "</b>", "<i>", "</i>", "<br/>", "{x}", "%d"]
+
+
+@given(words=st.lists(st.sampled_from(TAGGED), max_size=14), glue=st.booleans(), seed=seeds)
+@settings(max_examples=300)
+def test_no_tag_is_lost_or_crosses_another_whatever_the_attention(
+    words: list[str], glue: bool, seed: int, tokenizer: Tokenizer
+) -> None:
+    line = ("" if glue else " ").join(["A ", *words, " dog"])
+    window = open_window([Line(line)], tokenizer, Request(DecodingSettings(max_length=200)))
+    generator = np.random.default_rng(seed)
+    answers: list[list[Hypothesis]] = []
+    for sentence in window.sentences:
+        ids = sentence.source[:-1]
+        written = generator.permutation(ids).tolist()
+        attention = generator.random((len(ids), len(ids)), np.float32) ** 4
+        answers.append([Hypothesis(written, -1.0, True, attention)])
+    (translation,) = window.join(answers)
+    spans = spans_of(line)
+    assert all(translation.text.count(span) >= spans.count(span) for span in spans)
+    assert translation.lost == []
+    before, after = (_unpaired(re.findall("</?[bi]>", text)) for text in (line, translation.text))
+    assert len(after) <= len(before)
 
 
 def _unpaired(tags: list[str]) -> list[str]:

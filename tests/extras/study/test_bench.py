@@ -158,7 +158,7 @@ def test_work_ends_when_the_seconds_that_count_are_over_and_warm_up_is_not_measu
             seconds,
             warm_up=2,
             at_least=at_least,
-            count_seconds=lambda taken: 1.0,
+            agree_on_seconds=lambda taken: 1.0,
         )
         return [piece.tokens for piece in measured]
 
