@@ -69,7 +69,7 @@ def build_batches(config: Config) -> Artifact:
         kind="batches",
         path=Path(config.run) / "batches",
         recipe=batches_recipe(config),
-        inputs={"tokenizer": tokenizer.identity} | hash_sets(config, *names),
+        inputs={"tokenizer": tokenizer.identity} | hash_sets(config, *names, are_imported=True),
     )
 
     def fill(draft: Draft) -> None:

@@ -64,18 +64,21 @@ def open_set(config: Config, name: SetName) -> Iterator[CorpusRows]:
         yield rows
 
 
-def hash_sets(config: Config, *names: SetName) -> dict[str, str]:
+def hash_sets(config: Config, *names: SetName, are_imported: bool = False) -> dict[str, str]:
     """Return the hashes of the text of sets, by setting; a set that the config lacks has none.
 
-    Only files that have changed since `import_sets` are read.
+    Only files that have changed since `import_sets` are read. `are_imported`: whether the rows are
+    in use already, so that no file may have changed.
 
     Raises:
-        UserError: a file cannot be read.
+        UserError: a file cannot be read, or has changed.
     """
     hashes: dict[str, str] = {}
     for name in names:
-        recorded = _read_recorded(config, name)
-        hashes |= hash_corpora(_corpora_of(config, name), f"data.{name}", _FileHashes(recorded))
+        files = _FileHashes(_read_recorded(config, name))
+        hashes |= hash_corpora(_corpora_of(config, name), f"data.{name}", files)
+        if are_imported:
+            files.check_content()
     return hashes
 
 
@@ -94,6 +97,12 @@ class _FileHashes:
             recorded = [*state, hash_file(file)]
         self.facts[str(file)] = recorded
         return str(recorded[-1])
+
+    def check_content(self) -> None:
+        """Raise UserError if the hash of a file is another one than that which is recorded."""
+        for path, facts in self.facts.items():
+            if self.recorded.get(path, facts)[-1] != facts[-1]:
+                raise UserError(f"{path} changed while it was read; run the same command again")
 
     def check_unchanged(self) -> None:
         """Raise UserError if a file has changed since its hash was asked for."""

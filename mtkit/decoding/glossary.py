@@ -51,16 +51,6 @@ def open_glossary(glossary: str | Path | Mapping[str, str] | Glossary) -> Glossa
     return opened
 
 
-def read_glossary(path: Path) -> Glossary:
-    """Read a glossary from a file, and say how many terms it has.
-
-    Raises:
-        UserError: the file cannot be read, or an entry is faulty; or no extra reads glossaries.
-    """
-    opened: Glossary = load_plugin("actions", "read_terms")(path)
-    return opened
-
-
 def load_glossary(artifact: Artifact) -> Glossary | None:
     """Load the glossary that a model brings along; None if it has none.
 

@@ -82,11 +82,11 @@ def _hash_inputs(config: Config, model: Artifact | None) -> dict[str, str]:
     if model is not None:
         hashes = {"model": model.identity}
         if config.tokenizer.new_pieces:
-            hashes |= hash_sets(config, "train")
+            hashes |= hash_sets(config, "train", are_imported=True)
         return hashes
     paths = listed_paths(config.tokenizer.model or [])
     if not paths:
-        return hash_sets(config, "train")
+        return hash_sets(config, "train", are_imported=True)
     with blame_setting(("tokenizer", "model")):
         files = [hash_file(existing_file(path)) for path in paths]
     inputs = {"tokenizer.model": sha256_of(files)}

@@ -39,7 +39,7 @@ from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.locate import flow
 from mtkit.config.settings import Config, SetName
 from mtkit.corpus.sets import hash_sets, open_set
-from mtkit.decoding.glossary import Glossary, read_glossary
+from mtkit.decoding.glossary import Glossary, open_glossary
 from mtkit.errors import UserError, blame_setting
 from mtkit.formats.origin import find_given_model
 from mtkit.models.acceleration import find_acceleration
@@ -207,7 +207,7 @@ def find_glossary(config: Config) -> Glossary | None:
     if config.decoding.glossary is None:
         return None
     with blame_setting(("decoding", "glossary")):
-        return read_glossary(Path(config.decoding.glossary))
+        return open_glossary(Path(config.decoding.glossary))
 
 
 def _check_old_text(config: Config) -> None:

@@ -51,6 +51,17 @@ def rewrite(path: Path, old: str, new: str) -> None:
     path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
 
 
+def test_rows_in_use_never_get_the_hash_of_a_later_text(config: Config, tmp_path: Path) -> None:
+    import_sets(config, "train")
+    before = hash_sets(config, "train", are_imported=True)
+    os.utime(tmp_path / "train.tgt")  # another time, and the same text
+    assert hash_sets(config, "train", are_imported=True) == before
+    with (tmp_path / "train.tgt").open("a") as file:
+        file.write("\n")
+    with pytest.raises(UserError, match=r"train\.tgt changed while it was read"):
+        hash_sets(config, "train", are_imported=True)
+
+
 def test_a_text_is_opened_twice_and_never_again(config: Config, opened: Counter[str]) -> None:
     import_sets(config, "train", "valid", "test", "keep")
     assert opened["train.src"] == 2

@@ -53,18 +53,25 @@ def _divide_demands(segment: Segment, texts: Sequence[Text]) -> list[Sequence[De
         return [()] * len(texts)
     divided: list[Sequence[Demand]] = []
     demands = demands_within(segment.text, segment.demands)
-    starts = [*(text.origin[0] for text in texts[1:]), math.inf]
+    # A text can be empty if its marks stand for nothing that the model reads.
+    starts = [*(text.origin[0] if text.string else math.inf for text in texts[1:]), math.inf]
     first = 0
     for text, following in zip(texts, starts, strict=True):
         last = bisect_left(demands, following, key=lambda demand: demand.end - 1)
         own: list[Demand] = []
         for demand in demands[first:last]:
-            is_whole = text.origin[0] <= demand.start and demand.end - 1 <= text.origin[-1]
-            if demand.is_placed and (is_whole or not demand.is_term):
+            if demand.is_placed and (not demand.is_term or _has_whole(text, demand)):
                 own.append(demand)
         divided.append(own)
         first = last
     return divided
+
+
+def _has_whole(text: Text, demand: Demand) -> bool:
+    """Return whether the whole range of a demand lies in a text."""
+    if not text.string:
+        return False
+    return text.origin[0] <= demand.start and demand.end - 1 <= text.origin[-1]
 
 
 def _room_for_text(context: Context) -> int:

@@ -15,7 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from mtkit.corpus.characters import is_capital, is_sign, is_small, is_space, title_case
+from mtkit.corpus.characters import (
+    is_capital,
+    is_sign,
+    is_small,
+    is_space,
+    is_word_character,
+    title_case,
+)
 from mtkit.decoding.text.demands import Demand
 from mtkit.decoding.text.text import Edit, Text, concatenate
 from mtkit.decoding.text.words import UNSPACED, WITHIN_SENTENCE, Words, tokens_of
@@ -411,16 +418,32 @@ def _space_out(lone: Sequence[Demand], gap: Text, before: str, after: str, line:
     needs_spaces = bool(gap.string) or not is_unspaced
     texts: list[Text] = []
     for number, demand in enumerate(lone):
-        tag = demand.new_text()
-        space = Text.from_one(" ", demand.start)
         is_first = number == 0
-        has_space_before = demand.start > 0 and is_space(line[demand.start - 1])
-        has_space_after = is_space(line[demand.end : demand.end + 1] or "x")
-        if is_first and before and has_space_before and needs_spaces:
-            texts.append(space)
-        texts.append(tag)
         is_last = number == len(lone) - 1
+        space = Text.from_one(" ", demand.start)
+        previous = line[demand.start - 1 : demand.start] or " "
+        following = line[demand.end : demand.end + 1]
+        if is_first and before and needs_spaces and _stands_apart(demand, previous, before[-1]):
+            texts.append(space)
+        texts.append(demand.new_text())
         is_before_word = bool(after) and (bool(gap.string) or not is_sign(after[0]))
-        if has_space_after and needs_spaces and (not is_last or is_before_word):
+        is_apart = is_space(following or "x")
+        if is_last:
+            is_apart = (
+                is_before_word and needs_spaces and _stands_apart(demand, following, after[0])
+            )
+        if is_apart:
             texts.append(space)
     return concatenate(texts)
+
+
+def _stands_apart(demand: Demand, beside_in_line: str, beside: str) -> bool:
+    """Return whether a space belongs between a tag or span and the character beside it.
+
+    There is one in the line; or a span would touch a word that it does not touch there.
+    """
+    if beside_in_line and is_space(beside_in_line):
+        return True
+    is_span = bool(demand.stand_in)
+    touches_word = bool(beside_in_line) and is_word_character(beside_in_line)
+    return is_span and is_word_character(beside) and not touches_word

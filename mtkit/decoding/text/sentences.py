@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from sentencex import segment
@@ -21,7 +21,9 @@ from mtkit.corpus.characters import (
     is_number,
     is_small,
 )
+from mtkit.decoding.text.demands import MARK
 from mtkit.decoding.text.line import Context, Segment
+from mtkit.decoding.text.words import Range
 
 BLOCK_CHARACTERS = 4096
 """Number of characters that sentencex splits at a time."""
@@ -50,8 +52,24 @@ def split_into_sentences(segment: Segment, context: Context) -> list[Segment]:
         return [segment]
     abbreviations = set(settings.abbreviations.split())
     ranges = find_sentences(segment.string, settings.sentences, abbreviations)
-    texts = [segment.text.cut(start, end) for start, end in ranges]
+    texts = [segment.text.cut(start, end) for start, end in _with_marks(ranges, segment.string)]
     return segment.split(texts) if texts else [segment]
+
+
+def _with_marks(ranges: Sequence[Range], text: str) -> list[Range]:
+    """Return the ranges of sentences; marks alone, such as of an end tag, are no sentence."""
+    joined: list[Range] = []
+    for start, end in ranges:
+        if joined and (
+            _has_only_marks(text[start:end]) or _has_only_marks(text[slice(*joined[-1])])
+        ):
+            start, _ = joined.pop()
+        joined.append((start, end))
+    return joined
+
+
+def _has_only_marks(text: str) -> bool:
+    return not text.strip(f"{MARK} ")
 
 
 def split_sentences(

@@ -53,7 +53,10 @@ def protect(segment: Segment, context: Context) -> list[Piece]:
     if not found:
         return [segment]
     facts = context.estimator.facts
-    protector = _Protector(segment, name=(facts and facts.stand_in) or NAME)
+    name = (facts and facts.stand_in) or NAME
+    # A digit that the vocabulary lacks becomes a byte, which may join another word.
+    number = NUMBER if context.tokenizer.can_spell(NUMBER) else name
+    protector = _Protector(segment, name, number)
     if normalised_prefix(segment.line):
         return [protector.look_for(found)]
     has_messages = any(span.message is not None for span in found)
@@ -185,6 +188,8 @@ class _Protector:
     segment: Segment
     name: str
     """The stand-in of spans that are no numbers."""
+    number: str
+    """The stand-in of numbers."""
 
     def look_for(self, found: Sequence[FoundSpan]) -> Segment:
         """Return the segment as it is; which spans its translation lacks is known nevertheless."""
@@ -271,7 +276,7 @@ class _Protector:
             text.origin[unit.start],
             text.origin[unit.end - 1] + 1,
             string[unit.start : unit.end],
-            stand_in=_find_stand_in(unit, string, self.name),
+            stand_in=_find_stand_in(unit, string, self.name, self.number),
             pair=None if unit.pair is None else text.origin[unit.pair],
             is_placed=is_placed,
         )
@@ -290,7 +295,7 @@ class _Protector:
         yield Copied(text.slice(start, unit.end), is_exact=True)
 
 
-def _find_stand_in(unit: _Unit, text: str, name: str) -> str:
+def _find_stand_in(unit: _Unit, text: str, name: str, number: str) -> str:
     """Return what the model reads in place of a unit; "": nothing, so that its place is found."""
     own = text[unit.start : unit.end]
     before = text[unit.start - 1 : unit.start]
@@ -305,7 +310,7 @@ def _find_stand_in(unit: _Unit, text: str, name: str) -> str:
     if not names or is_in_word:
         return ""
     is_number = _NUMBER_SPAN.fullmatch(text, names[0].start, names[0].end) is not None
-    return NUMBER if is_number else name
+    return number if is_number else name
 
 
 def _find_space(text: str, start: int, end: int) -> int:

@@ -69,7 +69,7 @@ WORDS = ["A", "dog", "runs.", "Two", "men,", "one", "(boat)", "Why?", "犬。", 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return train(normalization_rule_name="identity")
+    return train([*SENTENCES, "It rains on 7 dogs."], normalization_rule_name="identity")
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +199,8 @@ def test_a_model_that_copies_returns_the_line(span: str, template: str, copier: 
 @pytest.mark.parametrize(
     ("line", "read"),
     [
+        ("A <b>dog runs.</b>", ["A dog runs."]),
+        ("A <b>dog runs.</b> Why?", ["A dog runs.", "Why?"]),
         ("A dog {x} runs. Why ({y})?", ["A dog X runs.", "Why (X)?"]),
         ("It rains on %d dogs.", ["It rains on 7 dogs."]),
         ("A <b>dog</b> runs.", ["A dog runs."]),
