@@ -44,8 +44,6 @@ _TOKENISED = re.compile(
     r"|\w (?:n't|'(?:s|re|ll|ve|d|m))(?= )|-[LR]RB-|``"  # Penn Treebank
 )
 _UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
-UNSPACED_LETTER = re.compile(_UNSPACED)
-"""A letter of a script that has no spaces between words."""
 _SHORT_WORDS = re.compile(  # four in a row, in a script that has no spaces between words
     rf"(?<!\S)(?:{_UNSPACED}{{1,6}} ){{3,}}{_UNSPACED}{{1,6}}(?!{_UNSPACED})"
 )

@@ -157,14 +157,6 @@ class Tokenizer:
             offsets.append(max(begin, end - 1))
         return offsets
 
-    def source_boundaries(self, line: str) -> list[int]:
-        """Return the offsets in a source at which subwords begin."""
-        return _find_boundaries(self._source, line)
-
-    def target_boundaries(self, line: str) -> list[int]:
-        """Return the offsets in a target at which subwords begin."""
-        return _find_boundaries(self._target, line)
-
     def source_pieces(self, ids: list[int]) -> list[str]:
         """Return the subword of each source id."""
         return [self.vocabularies[0][i] for i in ids]
@@ -242,11 +234,6 @@ def _find_tags(processor: SentencePieceProcessor, pieces: Sequence[str]) -> dict
         if name is not None and processor.is_control(i):
             tags[name] = i
     return tags
-
-
-def _find_boundaries(processor: SentencePieceProcessor, line: str) -> list[int]:
-    mapping = processor.encode(line, return_type="offset_mapping")
-    return [begin for begin, _ in mapping["offsets"]]
 
 
 def _is_symbol(subword: str) -> bool:

@@ -150,13 +150,6 @@ def find_outer_tags(text: str) -> tuple[int, int]:
     return start, end
 
 
-def span_ranges(text: str) -> list[tuple[int, int]]:
-    """Return where each URL, address, path, placeholder and tag in a text begins and ends."""
-    if not _MAY_BE_SPAN.search(text):
-        return []
-    return [match.span() for match in _SPAN.finditer(text)]
-
-
 def _may_precede(text: str) -> bool:
     """Return whether the text may stand before the first tag: a list mark, a quote, a note."""
     return not any(map(is_word_character, text))

@@ -17,7 +17,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from mtkit.config.language_codes import standard_language
@@ -81,11 +80,6 @@ class Contents:
         named = [f"{tag} ({count:,})" for tag, count in self.counts.items()]
         shown = named[:MAX_NAMED_LANGUAGES]
         return ", ".join(shown) + (", …" if len(named) > len(shown) else "")
-
-
-def is_tmx(path: str) -> bool:
-    """Return whether the name of a file, plain or .gz, is that of a translation memory."""
-    return PurePath(path.lower().removesuffix(".gz")).suffix == ".tmx"
 
 
 def read_tmx(path: str, columns: Columns) -> Generator[tuple[str, int, str, str]]:
