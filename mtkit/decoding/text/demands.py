@@ -82,7 +82,7 @@ def show_marks(text: Text, demands: Sequence[Demand]) -> Text:
 def show_stand_ins(text: Text, demands: Sequence[Demand]) -> Text:
     """Return a text as the model reads it: with stand-ins in place of the marks.
 
-    Where nothing takes the place of a mark, no two spaces meet, and no two words.
+    Where nothing takes the place of a mark, no two spaces meet; nor two words, but at paired tags.
     """
     edits: list[Edit] = []
     last_end = 0
@@ -95,8 +95,10 @@ def show_stand_ins(text: Text, demands: Sequence[Demand]) -> Text:
             before = text.string[start - 1]
         after = text.string[end : end + MAX_MARKS_IN_A_ROW].lstrip(MARK)[:1] or " "
         stand_in = demand.stand_in
-        if not stand_in and is_space(before) and is_space(after):
-            end = min(end + 1, len(text))
+        is_between_spaces = is_space(before) and is_space(after)
+        if not stand_in and is_between_spaces:
+            # Of marks next to each other, the last one takes the space after them.
+            end += end < len(text) and is_space(text.string[end])
         elif not stand_in and demand.pair is None:
             is_between_words = is_word_character(before) and is_word_character(after)
             stand_in = " " if is_between_words else ""

@@ -328,14 +328,17 @@ class _Inserting:
         return inner
 
     def _place_lone(self, demands: Sequence[Demand], areas: Mapping[int, _Area]) -> None:
-        """Give all other tags a gap; those of a pair without units, and between them, the same."""
+        """Give each tag that bounds no area a gap.
+
+        From the first to the last tag of a pair without units, all have the same one.
+        """
         last_tags = {demand.pair: demand for demand in demands}
         outer = [self._outermost]
         gap = 0
         until: Demand | None = None  # the last tag of a pair without units
         for demand in demands:
             area = areas.get(demand.pair) if demand.pair is not None else None
-            if area is not None and area is outer[-1]:
+            if area is not None and area is outer[-1]:  # its closing tag
                 outer.pop()
             elif area is not None:
                 outer.append(area)
@@ -414,7 +417,8 @@ def _space_out(lone: Sequence[Demand], gap: Text, before: str, after: str, line:
 
     `gap`: the spaces that are there. `before`, `after`: the translation on both sides.
     """
-    is_unspaced = bool(UNSPACED.match(before[-1:] or after) or UNSPACED.match(after or before[-1:]))
+    # Whether a neighbour is of a script without spaces.
+    is_unspaced = any(UNSPACED.match(side) for side in (before[-1:], after))
     needs_spaces = bool(gap.string) or not is_unspaced
     texts: list[Text] = []
     for number, demand in enumerate(lone):
@@ -427,7 +431,7 @@ def _space_out(lone: Sequence[Demand], gap: Text, before: str, after: str, line:
             texts.append(space)
         texts.append(demand.new_text())
         is_before_word = bool(after) and (bool(gap.string) or not is_sign(after[0]))
-        is_apart = is_space(following or "x")
+        is_apart = bool(following) and is_space(following)
         if is_last:
             is_apart = (
                 is_before_word and needs_spaces and _stands_apart(demand, following, after[0])

@@ -161,6 +161,7 @@ def _find_cuts(units: Sequence[_Unit], text: str) -> list[_Unit]:
         first = with_words[0]
     if with_words and _COLON_AT_END.search(between[with_words[-1]][-MAX_SIGNS:]):
         last = with_words[-1]
+    # Of a pair, both tags are cut; or neither, if one of them stands within a sentence.
     within = {unit.pair for unit in units if unit.pair is not None and not _is_between(unit, text)}
     cuts: list[_Unit] = []
     for number, unit in enumerate(units):

@@ -54,7 +54,9 @@ def choose_stand_in(
     references: Sequence[str],
     max_translations: int,
 ) -> str:
-    """Return the stand-in with the best chrF on validation lines; "" if too few are suitable.
+    """Return the stand-in with the best chrF on validation lines; "" stands for the default.
+
+    That is returned if it is as good, or if too few lines are suitable.
 
     `pairs`: a sample of the training data. `max_translations`: how many lines may be translated in
     all trials together.

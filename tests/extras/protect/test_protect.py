@@ -200,6 +200,8 @@ def test_a_model_that_copies_returns_the_line(span: str, template: str, copier: 
     ("line", "read"),
     [
         ("A <b>dog runs.</b>", ["A dog runs."]),
+        ("A <b><br/> dog</b> runs.", ["A dog runs."]),
+        ("A <b>{x} dog</b> runs.", ["A X dog runs."]),
         ("A <b>dog runs.</b> Why?", ["A dog runs.", "Why?"]),
         ("A dog {x} runs. Why ({y})?", ["A dog X runs.", "Why (X)?"]),
         ("It rains on %d dogs.", ["It rains on 7 dogs."]),
