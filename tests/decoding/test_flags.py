@@ -68,6 +68,10 @@ def facts() -> TrainingFacts:
     )
 
 
+def with_stand_in(facts: TrainingFacts) -> TrainingFacts:
+    return replace(facts, stand_in="house", stand_in_translation="Haus")
+
+
 def line_of(source: str, text: str, *, is_finished: bool = True) -> TranslatedLine:
     request = Request(DecodingSettings()).changed(glossary=dict(TERMS))
     pieces = begin_line(Line(source), Context(SOURCES, request))
@@ -79,6 +83,7 @@ def line_of(source: str, text: str, *, is_finished: bool = True) -> TranslatedLi
         is_finished=is_finished,
         lost=[demand.text for demand in unmet if not demand.is_term],
         missing_terms=[demand.text for demand in unmet if demand.is_term],
+        has_placeholder=any(demand.stand_in for demand in demands_of(pieces)),
         source_parts=SOURCES.encode_source([source]),
         target_parts=TARGETS.encode_target([text]),
     )
@@ -108,6 +113,7 @@ CORRUPTED = [
     ("number", "6 people are in the park.", "4 Menschen sind im Park."),
     ("placeholder", PAIRS[7][0], "Hallo {nmae}, siehe jetzt www.example.com nach."),
     ("placeholder", PAIRS[7][0], "Hallo {name}, siehe jetzt www. example.com nach."),
+    ("stand-in", PAIRS[7][0], "Hallo Hausmeister {name}, siehe jetzt www.example.com nach."),
     ("term", PAIRS[0][0], "Der Köter rennt durch den Park."),
     ("language", PAIRS[0][0], "Le chien court à travers le parc avec ses amis."),
     ("language", PAIRS[0][0], "The black dog is running over the green field."),
@@ -120,7 +126,7 @@ CORRUPTED = [
 def test_a_corrupted_line_has_its_flag(
     name: str, source: str, text: str, facts: TrainingFacts
 ) -> None:
-    assert name in find_flags(line_of(source, text), facts)
+    assert name in find_flags(line_of(source, text), with_stand_in(facts))
 
 
 def test_a_translation_that_was_cut_is_unfinished(facts: TrainingFacts) -> None:
@@ -139,6 +145,11 @@ def test_without_facts_only_flags_that_need_them_are_missing(facts: TrainingFact
         needs_facts = {flag.name for flag in FLAGS if flag.compare is not None}
         expected = [flag for flag in find_flags(line, facts) if flag not in needs_facts]
         assert list(find_flags(line, None)) == expected, name
+
+
+def test_a_stand_in_that_the_line_has_is_no_reason_for_a_flag(facts: TrainingFacts) -> None:
+    line = line_of("The house of {name} is old.", "Das Haus von {name} ist alt.")
+    assert "stand-in" not in find_flags(line, with_stand_in(facts))
 
 
 def test_an_unreliable_flag_is_never_set(facts: TrainingFacts) -> None:

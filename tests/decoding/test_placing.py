@@ -50,3 +50,20 @@ def test_a_pair_does_not_hide_a_tag_before_it() -> None:
         tokens=AlignedTokens(source, target, np.eye(3)),
     )
     assert text.string == "<br/><b>foobar x y</b>"
+
+
+def test_a_pair_whose_word_is_the_best_of_no_token_surrounds_its_best_token() -> None:
+    weights = np.array([[0.6, 0.4, 0.0], [0.7, 0.2, 0.1], [0.0, 0.2, 0.8]])
+    text = place_demands(
+        Text.of_line("foobar x y", len("foo <b>bar</b> x")),
+        line="foo <b>bar</b> x",
+        read=Text("foo bar x", [0, 1, 2, 3, 7, 8, 9, 14, 15]),
+        demands=[
+            Demand(4, 7, "<b>", stand_in="", pair=4),
+            Demand(10, 14, "</b>", stand_in="", pair=4),
+        ],
+        tokens=AlignedTokens(
+            Words(tokens_of("foo bar x")), Words(tokens_of("foobar x y")), weights
+        ),
+    )
+    assert text.string == "<b>foobar</b> x y"

@@ -26,3 +26,5 @@ class TrainingFacts:
     """Names of flags that too many of the corpus's own translations would have."""
     stand_in: str = ""
     """The word that the model reads best in place of a placeholder; "" if that is unknown."""
+    stand_in_translation: str = ""
+    """What usually translates the stand-in; if the stand-in is unknown, "" too."""

@@ -142,6 +142,13 @@ def _lost_placeholder(line: TranslatedLine) -> bool:
     return bool(line.lost)
 
 
+def _keeps_stand_in(line: TranslatedLine, facts: TrainingFacts) -> bool:
+    """Return whether the word that a placeholder replaced stands elsewhere in the translation."""
+    word = facts.stand_in_translation.casefold()
+    is_in_source = facts.stand_in.casefold() in line.source.casefold()
+    return line.has_placeholder and not is_in_source and bool(word) and word in line.text.casefold()
+
+
 def _lacks_term(line: TranslatedLine) -> bool:
     return bool(line.missing_terms)
 
@@ -171,6 +178,7 @@ FLAGS = (
     Flag("length", "is too long or too short for its source", compare=_has_unusual_length),
     Flag("number", "lacks a number, or has another one", _has_other_number),
     Flag("placeholder", "lacks a placeholder, tag or URL", _lost_placeholder),
+    Flag("stand-in", "has a word that stood for a placeholder", compare=_keeps_stand_in),
     Flag("term", "lacks a term of the glossary", _lacks_term),
     Flag("language", "is not in the target language", compare=_is_in_other_language),
     Flag(UNLIKE, "its source is unlike the training text", compare=_is_unlike_training),

@@ -22,6 +22,8 @@ class TranslatedLine:
     """URLs, placeholders, tags and the like in the line that the translation lacks."""
     missing_terms: Sequence[str] = ()
     """What terms of the glossary in the line should have become, and the translation lacks."""
+    has_placeholder: bool = False
+    """Whether the model has read a stand-in for something in the line."""
     source_parts: Sequence[Sequence[int]] = field(default=(), repr=False)
     """The subword ids of each part of the line that the model read.
 

@@ -257,6 +257,7 @@ class Window:
             is_finished=all(hypothesis.finished for hypothesis in hypotheses),
             lost=lost,
             missing_terms=missing_terms,
+            has_placeholder=any(demand.stand_in for demand in line.demands),
             source_parts=[part.ids for part in line.parts],
             target_parts=[hypothesis.tokens for hypothesis in hypotheses],
             log_probability=_log_probability(hypotheses, request.settings.length_penalty),

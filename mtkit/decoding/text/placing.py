@@ -95,6 +95,8 @@ class _Unit(NamedTuple):
     """Characters of the translation."""
     source: int
     """The source token that it is aligned to best."""
+    token: int
+    """Its first target token."""
 
 
 def place_demands(
@@ -116,7 +118,7 @@ def place_demands(
     edits = replacing.edits
     if tags:
         units = replacing.units()
-        gaps = _Inserting(units, read, tokens.source).find_gaps(tags)
+        gaps = _Inserting(units, read, tokens).find_gaps(tags)
         edits += _fill_gaps(gaps, units, translation.string, line)
     return translation.replace(sorted(edits, key=lambda edit: (edit.start, edit.end)))
 
@@ -147,7 +149,7 @@ class _Replacing:
             return demand.is_term  # a term without a place is not inserted
         start = self._ranges[window[0]][0]
         end = self._ranges[window[-1]][1]
-        unit = _Unit(start, end, sources.start)
+        unit = _Unit(start, end, sources.start, window[0])
         self._units.update(dict.fromkeys(window, unit))
         self.edits.append(Edit(start, end, self._fit_case(demand, window[0])))
         return True
@@ -214,7 +216,7 @@ class _Replacing:
         """Return the tokens, and what has replaced some of them, in order."""
         units: list[_Unit] = []
         for token, (start, end) in enumerate(self._ranges):
-            unit = self._units.get(token) or _Unit(start, end, self._nearest[token])
+            unit = self._units.get(token) or _Unit(start, end, self._nearest[token], token)
             if not units or units[-1] is not unit:
                 units.append(unit)
         return units
@@ -275,10 +277,11 @@ class _Area:
 class _Inserting:
     """Finds the place of tags between units, so that pairs stay well-formed."""
 
-    def __init__(self, units: Sequence[_Unit], read: Text, source: Words) -> None:
+    def __init__(self, units: Sequence[_Unit], read: Text, tokens: AlignedTokens) -> None:
         self._units = units
         self._read = read
-        self._source = source
+        self._source = tokens.source
+        self._weights = tokens.weights
         self._outermost = _Area(range(len(units)))
         self._area_of_unit = [self._outermost] * len(units)
         """The innermost area in which a unit is."""
@@ -317,7 +320,7 @@ class _Inserting:
         for unit, area in zip(self._units, self._area_of_unit, strict=True):
             score = 1 if unit.source in sources else -1
             scores.append(score if area is outer else None)
-        units = _find_densest(scores)
+        units = _find_densest(scores) or self._find_best(sources, outer)
         if units is None:
             return None
         inner = _Area(units, (first, last))
@@ -326,6 +329,19 @@ class _Inserting:
         outer.inner[units.start] = inner
         outer.taken.update(units[1:])
         return inner
+
+    def _find_best(self, sources: range, area: _Area) -> range | None:
+        """Return the unit of an area whose alignment to source tokens is best, if it is known."""
+        if self._weights is None or not sources:
+            return None
+        weights: list[float] = self._weights[:, sources].sum(axis=1).tolist()
+        best: int | None = None
+        for number, unit in enumerate(self._units):
+            if self._area_of_unit[number] is not area:
+                continue
+            if best is None or weights[unit.token] > weights[self._units[best].token]:
+                best = number
+        return None if best is None else range(best, best + 1)
 
     def _place_lone(self, demands: Sequence[Demand], areas: Mapping[int, _Area]) -> None:
         """Give each tag that bounds no area a gap.

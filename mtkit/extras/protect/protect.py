@@ -178,7 +178,7 @@ def _is_between(unit: _Unit, text: str) -> bool:
     before = text[max(0, unit.start - MAX_SIGNS) : unit.start]
     after = text[unit.end : unit.end + MAX_SIGNS].lstrip()
     last = before.rstrip()[-1:]
-    ends = last in ("", ":") or SENTENCE_END.fullmatch(f"{last} ") is not None
+    ends = not last or SENTENCE_END.fullmatch(f"{last} ") is not None
     return ends and not (after and is_small(after[0]))
 
 

@@ -24,11 +24,12 @@ from mtkit.report import silently
 from mtkit.scoring.metrics import score
 
 HIDDEN_WORD = "{name}"
-MAX_TRIAL_LINES = 200
-"""Most lines of a trial."""
+MAX_TRIAL_LINES = 400
+"""Most lines of a trial; with 100, the second best word was often chosen (configs/RESULTS.md)."""
 MIN_TRIAL_LINES = 20
 """In fewer lines a trial says too little."""
-MAX_CANDIDATES = 8
+MAX_CANDIDATES = 4
+"""Most words that are tried: few, so that each has enough lines within the same time."""
 MIN_DICE = 0.6
 """Share of the sentences with one or the other word that have both (Dice coefficient)."""
 MIN_SENTENCES = 5
@@ -53,32 +54,34 @@ def choose_stand_in(
     lines: Sequence[Line],
     references: Sequence[str],
     max_translations: int,
-) -> str:
-    """Return the stand-in with the best chrF on validation lines; "" stands for the default.
+) -> tuple[str, str]:
+    """Return the stand-in with the best chrF on validation lines, and the word that translates it.
 
-    That is returned if it is as good, or if too few lines are suitable.
+    Both are "" if the default is as good, or if too few lines are suitable.
 
     `pairs`: a sample of the training data. `max_translations`: how many lines may be translated in
     all trials together.
     """
     dictionary = find_word_pairs(pairs)
-    candidates = ["", *_find_candidates(dictionary.values(), len(pairs))]
+    default = _WordPair("", "", 0)
+    candidates = [default, *_find_candidates(dictionary.values(), len(pairs))]
     count = min(MAX_TRIAL_LINES, max_translations // len(candidates))
     tested = _hide_words(lines, references, dictionary)
     if len(candidates) == 1 or min(count, len(tested)) < MIN_TRIAL_LINES:
-        return ""
+        return "", ""
     tested = spread(tested, count)
     sources = [source for source, _ in tested]
     hidden_references = [reference for _, reference in tested]
     request = translator.request.changed(beam=1, scores=False)
     scores: list[float] = []
     with silently():
-        for stand_in in candidates:
-            estimator = Estimator(replace(facts, stand_in=stand_in))
+        for pair in candidates:
+            estimator = Estimator(replace(facts, stand_in=pair.source))
             trial = Translator(translator.engine, translator.tokenizer, request, (), estimator)
             texts = [translation.text for translation in trial.submit(sources).result()]
             scores.append(score(texts, hidden_references, keys=["chrf"])["chrf"].value)
-    return candidates[scores.index(max(scores))]
+    best = candidates[scores.index(max(scores))]
+    return best.source, best.target
 
 
 def find_word_pairs(pairs: Sequence[Pair]) -> dict[str, _WordPair]:
@@ -111,7 +114,7 @@ def _words(text: str) -> set[str]:
     return words
 
 
-def _find_candidates(pairs: Iterable[_WordPair], sentences: int) -> list[str]:
+def _find_candidates(pairs: Iterable[_WordPair], sentences: int) -> list[_WordPair]:
     """Return the most frequent words that may be nouns or the like."""
     rarer = [
         pair
@@ -119,7 +122,7 @@ def _find_candidates(pairs: Iterable[_WordPair], sentences: int) -> list[str]:
         if pair.sentences <= MAX_WORD_SHARE * sentences and not is_capital(pair.source[0])
     ]
     rarer.sort(key=lambda pair: pair.sentences, reverse=True)
-    return [pair.source for pair in rarer[:MAX_CANDIDATES]]
+    return rarer[:MAX_CANDIDATES]
 
 
 def _hide_words(

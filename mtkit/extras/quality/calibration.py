@@ -96,7 +96,8 @@ def make_estimator(inputs: RunInputs, model: EncoderDecoder, steps: int) -> Esti
         estimator=Estimator(facts),
     )
     with closing(translator):
-        facts = replace(facts, stand_in=_find_stand_in(inputs, translator, facts, sample, steps))
+        stand_in, stand_in_translation = _find_stand_in(inputs, translator, facts, sample, steps)
+        facts = replace(facts, stand_in=stand_in, stand_in_translation=stand_in_translation)
         calibration = _calibrate(inputs, translator, steps)
     return Estimator(facts, calibration)
 
@@ -107,11 +108,11 @@ def _find_stand_in(
     facts: TrainingFacts,
     sample: Sequence[Pair],
     steps: int,
-) -> str:
-    """Return what the model should read in place of a placeholder."""
+) -> tuple[str, str]:
+    """Return what the model should read in place of a placeholder, and how that is translated."""
     choose_stand_in = find_action("stand_in")
     if choose_stand_in is None:
-        return ""
+        return "", ""
     data = inputs.data
     lines = [
         Line(source, tag=tag)
@@ -120,7 +121,7 @@ def _find_stand_in(
     subwords = max(1, sum(map(len, inputs.tokenizer.encode_target(list(data.valid_target)))))
     budget = STAND_IN_COST * steps * inputs.config.batching.max_tokens
     max_translations = int(budget * len(lines) / subwords)
-    chosen: str = choose_stand_in(
+    chosen: tuple[str, str] = choose_stand_in(
         sample, translator, facts, lines, data.valid_target, max_translations
     )
     return chosen

@@ -212,7 +212,7 @@ def test_a_model_that_copies_returns_the_line(span: str, template: str, copier: 
         ("A d<b>o</b>g runs.", ["A dog runs."]),
         ("A dog{x} runs.", ["A dog runs."]),
         ("Two {x}s run on the {n}th boat.", ["Two X run on the 7 boat."]),
-        ("Two men: <i>A dog runs.</i> Why?", ["Two men", "A dog runs.", "Why?"]),
+        ("Two men: <i>A dog runs.</i> Why?", ["Two men: A dog runs.", "Why?"]),
         ("A dog &amp; a man.", ["A dog & a man."]),
         ("A dog runs.<br/>Why?", ["A dog runs.", "Why?"]),
         ("A dog runs. <i>Why?</i> Two men.", ["A dog runs.", "Why?", "Two men."]),
