@@ -5,6 +5,7 @@ Modules that are slow to import are imported inside the commands, so that help a
 
 from __future__ import annotations
 
+import gc
 import shlex
 import sys
 from collections.abc import Iterator
@@ -360,5 +361,7 @@ def translate(
         glossary=glossary,
         **settings,
     )
+    # The collector would look at all modules again and again: 6 % of the time of greedy search.
+    gc.freeze()
     with report.writing_stdout() if output is None else nullcontext():
         translate_files(translator, files, Format(n_best, jsonl, alignments))

@@ -27,7 +27,7 @@ from mtkit.decoding.estimation.flags import FLAGS, find_flags
 from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.text.demands import find_unmet
 from mtkit.decoding.text.line import Context, Line
-from mtkit.decoding.text.pipeline import begin_line, demands_of, own_text_of
+from mtkit.decoding.text.pipeline import begin_line, demands_of, list_first_steps, own_text_of
 from mtkit.decoding.text.text import Text
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
@@ -74,7 +74,7 @@ def with_stand_in(facts: TrainingFacts) -> TrainingFacts:
 
 def line_of(source: str, text: str, *, is_finished: bool = True) -> TranslatedLine:
     request = Request(DecodingSettings()).changed(glossary=dict(TERMS))
-    pieces = begin_line(Line(source), Context(SOURCES, request))
+    pieces = begin_line(Line(source), Context(SOURCES, request), list_first_steps())
     unmet = find_unmet(demands_of(pieces), Text(text, ()))
     return TranslatedLine(
         source,

@@ -177,7 +177,7 @@ def normalised_text(line: Line) -> str:
 
 def normalised_prefix(line: Line) -> str:
     """Return the prefix of a line as corpora are normalised; empty: the line has no prefix."""
-    return normalise(without_surrogates(line.prefix))
+    return normalise(without_surrogates(line.prefix)) if line.prefix else ""
 
 
 def without_surrogates(text: str) -> str:

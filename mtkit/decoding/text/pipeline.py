@@ -279,7 +279,8 @@ def open_window(
     context = Context(tokenizer, request, estimator)
     for line in lines:
         find_tag(line, context)  # also of lines that no step changes
-    begun = [begin_line(line, context) for line in lines]
+    first_steps = list_first_steps()
+    begun = [begin_line(line, context, first_steps) for line in lines]
     for_core = [_apply(STEPS, pieces, context) for pieces in begun]
     segments = [piece for pieces in for_core for piece in pieces if isinstance(piece, Segment)]
     # The segments of all lines are encoded in one call.
@@ -309,12 +310,12 @@ def open_window(
 Pieces = Sequence[Segment | Copied]
 
 
-def begin_line(line: Line, context: Context) -> Pieces:
-    """Lead a line through the steps of extras; copy it if there is nothing to translate in it."""
+def begin_line(line: Line, context: Context, steps: Sequence[TextStep]) -> Pieces:
+    """Lead a line through the first steps; copy it if there is nothing to translate in it."""
     string = normalised_text(line)
     if is_blank(string):
         return []
-    pieces = _apply(list_first_steps(), [Segment(Text.of_line(string), line, len(string))], context)
+    pieces = _apply(steps, [Segment(Text.of_line(string), line, len(string))], context)
     own_text = own_text_of(pieces)
     is_foreign = context.tokenizer.source_spelling.lacks_script_of(own_text)
     if (not has_letters(own_text) or is_foreign) and not normalised_prefix(line):

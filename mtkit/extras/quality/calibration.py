@@ -35,7 +35,7 @@ from mtkit.decoding.limits import (
 )
 from mtkit.decoding.text.demands import find_unmet
 from mtkit.decoding.text.line import Context, Line, Translation
-from mtkit.decoding.text.pipeline import begin_line, demands_of, own_text_of
+from mtkit.decoding.text.pipeline import begin_line, demands_of, list_first_steps, own_text_of
 from mtkit.decoding.text.text import Text
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.plugins import find_action
@@ -184,7 +184,7 @@ def _unreliable_flags(
     counts = dict.fromkeys((flag.name for flag in FLAGS), 0)
     context = Context(inputs.tokenizer, Request(inputs.config.decoding))
     for pair, source_ids, target_ids in zip(sample, sources, targets, strict=True):
-        pieces = begin_line(Line(pair.source), context)
+        pieces = begin_line(Line(pair.source), context, list_first_steps())
         unmet = find_unmet(demands_of(pieces), Text(pair.target, ()))
         line = TranslatedLine(
             pair.source,
