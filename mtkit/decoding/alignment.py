@@ -68,8 +68,8 @@ def sharpen(
     ).clip(min=smallest)
     shares = shares.astype(np.float64) ** power
     for _ in range(rounds):
-        shares = shares / shares.sum(axis=0, keepdims=True)
-        shares = shares / shares.sum(axis=1, keepdims=True)
+        shares /= shares.sum(axis=0, keepdims=True)
+        shares /= shares.sum(axis=1, keepdims=True)
     return shares
 
 

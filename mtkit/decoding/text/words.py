@@ -6,7 +6,7 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from mtkit.decoding.text.text import CLOSE_CHARACTERS
 
@@ -71,7 +71,8 @@ def token_pattern() -> re.Pattern[str]:
     return re.compile(rf"{word}{number}|[{UNSPACED_CHARACTERS}][{inner}]*|\S")
 
 
-def tokens_of(text: str, start: int = 0, end: int | None = None) -> list[Range]:
+@lru_cache(maxsize=16)  # of a line with terms, several steps ask for the same tokens
+def tokens_of(text: str, start: int = 0, end: int | None = None) -> Sequence[Range]:
     """Return where each token begins and ends."""
     end = len(text) if end is None else end
     return [match.span() for match in token_pattern().finditer(text, start, end)]

@@ -20,6 +20,7 @@ from mtkit.decoding.text.demands import MARK, Demand
 from mtkit.decoding.text.line import Context, Copied, Segment, normalised_prefix
 from mtkit.decoding.text.sentences import SENTENCE_END
 from mtkit.decoding.text.text import Edit, Text
+from mtkit.decoding.text.words import UNSPACED_CHARACTERS
 from mtkit.extras.protect.messages import Syntax
 from mtkit.extras.protect.spans import FoundSpan, find_outer_tags, find_spans, is_cue
 
@@ -36,6 +37,7 @@ _NUMBER_SPAN = re.compile(
     r"|\{\w+, ?(?:number|ordinal|spellout)[^{}]*\}|#"
 )
 _ENDING = re.compile(r"[a-z]{1,3}(?!\w)")
+_STANDS_ALONE = re.compile(f"[{UNSPACED_CHARACTERS}\uac00-\ud7a3]")
 _WORD_CHARACTER = re.compile(r"\w")
 _COLON_AT_BEGIN = re.compile(r"[\"'”’»)\]]?:\s")
 _COLON_AT_END = re.compile(r":\s?[\"'“„«(\[`]?\Z")
@@ -307,11 +309,19 @@ def _find_stand_in(unit: _Unit, text: str, name: str, number: str) -> str:
     if is_entity and len(unit.spans) == 1:
         return html.unescape(own).strip()
     names = [span for span in unit.spans if _IS_TAG.match(text, span.start) is None]
-    is_in_word = (before and is_word_character(before)) or (after and is_word_character(after))
-    if not names or is_in_word:
+    if not names or _joins_word(before) or _joins_word(after):
         return ""
     is_number = _NUMBER_SPAN.fullmatch(text, names[0].start, names[0].end) is not None
     return number if is_number else name
+
+
+def _joins_word(character: str) -> bool:
+    """Return whether a stand-in beside a character would become a part of its word.
+
+    It would not in a script without spaces, nor in Korean, where particles follow a noun.
+    """
+    is_letter = bool(character) and is_word_character(character)
+    return is_letter and _STANDS_ALONE.match(character) is None
 
 
 def _find_space(text: str, start: int, end: int) -> int:
