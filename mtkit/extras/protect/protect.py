@@ -309,19 +309,20 @@ def _find_stand_in(unit: _Unit, text: str, name: str, number: str) -> str:
     if is_entity and len(unit.spans) == 1:
         return html.unescape(own).strip()
     names = [span for span in unit.spans if _IS_TAG.match(text, span.start) is None]
-    if not names or _joins_word(before) or _joins_word(after):
+    if not names or _joins_word(before, name) or _joins_word(after, name):
         return ""
     is_number = _NUMBER_SPAN.fullmatch(text, names[0].start, names[0].end) is not None
     return number if is_number else name
 
 
-def _joins_word(character: str) -> bool:
+def _joins_word(character: str, name: str) -> bool:
     """Return whether a stand-in beside a character would become a part of its word.
 
-    It would not in a script without spaces, nor in Korean, where particles follow a noun.
+    A word of the corpus does not in a script without spaces, nor in Korean, where particles follow
+    a noun. The default does: X is a part of the Chinese word for X-rays.
     """
     is_letter = bool(character) and is_word_character(character)
-    return is_letter and _STANDS_ALONE.match(character) is None
+    return is_letter and (name == NAME or _STANDS_ALONE.match(character) is None)
 
 
 def _find_space(text: str, start: int, end: int) -> int:

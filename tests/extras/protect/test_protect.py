@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -15,16 +16,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from estimators import ESTIMATOR
 from folders import SENTENCES, copier_of, train
 from mtkit import plugins
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Engine, Hypothesis, NBestLists, Request, Sentence
-from mtkit.decoding.text.demands import MARK
-from mtkit.decoding.text.line import Line, Translation
+from mtkit.decoding.estimation.estimator import Estimator
+from mtkit.decoding.text.demands import MARK, show_stand_ins
+from mtkit.decoding.text.line import Context, Line, Segment, Translation
 from mtkit.decoding.text.pipeline import open_window
+from mtkit.decoding.text.text import Text
 from mtkit.extras.protect.messages import MAX_MESSAGE_DEPTH, find_messages
-from mtkit.extras.protect.protect import MAX_SPANS
+from mtkit.extras.protect.protect import MAX_SPANS, protect
 from mtkit.extras.protect.spans import find_spans
 from mtkit.tokenizer.codec import Tokenizer
 
@@ -464,3 +468,23 @@ def test_a_model_that_copies_returns_lines_of_unbalanced_signs(
     line = " ".join("".join(pieces).split())
     (translation,) = copier.results([line], copier.request.changed(max_length=500))
     assert sorted(translation.text.replace(" ", "")) == sorted(line.replace(" ", ""))
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("您好{name}欢迎", "您好她欢迎"),
+        ("{name}님은 의사예요", "她님은 의사예요"),
+        ("A dog{name} runs.", "A dog runs."),
+    ],
+)
+def test_a_chosen_stand_in_may_touch_letters_of_scripts_without_spaces(
+    line: str, read: str, tokenizer: Tokenizer
+) -> None:
+    assert ESTIMATOR.facts is not None
+    estimator = Estimator(replace(ESTIMATOR.facts, stand_in="她"))
+    segment = Segment(Text.of_line(line), Line(line), len(line))
+    context = Context(tokenizer, Request(DecodingSettings()), estimator)
+    (protected,) = protect(segment, context)
+    assert isinstance(protected, Segment)
+    assert show_stand_ins(protected.text, protected.demands).string == read
