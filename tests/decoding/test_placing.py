@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,27 @@ def test_a_lone_tag_and_a_pair_at_one_word_are_both_placed(written: str, seed: i
     for demand in DEMANDS:
         assert text.count(demand.text) == 1
     assert text.index("<b>") < text.index("</b>")
+
+
+@pytest.mark.parametrize(
+    ("noun", "expected"),
+    [([0.4, 0.5], "Kerl sitzt"), ([0.2, 0.7], "Kerl Mann sitzt"), ([0.8, 0.2], "Kerl sitzt")],
+)
+def test_a_word_that_no_source_word_needs_goes_with_the_article_that_has_its_alignment(
+    noun: list[float], expected: str
+) -> None:
+    read = "Man sits"
+    written = "Ein Mann sitzt"
+    text = place_demands(
+        Text.of_line(written, len(read)),
+        line=read,
+        read=Text.of_line(read),
+        demands=[Demand(0, 3, "Kerl")],
+        tokens=AlignedTokens(
+            Words(tokens_of(read)), Words(tokens_of(written)), np.array([[1, 0], noun, [0, 1]])
+        ),
+    )
+    assert text.string == expected
 
 
 def test_a_pair_does_not_hide_a_tag_before_it() -> None:

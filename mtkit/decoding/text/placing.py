@@ -38,6 +38,8 @@ ROUNDS = 10
 for 94 % of them, and for 75 % by the attention as it is (configs/RESULTS.md)."""
 MIN_WEIGHT = 0.5
 """Tokens beside the best one are replaced with it if they have this share of its weight."""
+MIN_LEFT_OVER_WEIGHT = 0.3
+"""The same for a token that no other source token needs."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,8 @@ class _Replacing:
         end = best + 1
         while end < len(weights) and self._belongs(end, sources, weights, best):
             end += 1
+        if end < len(weights) and self._is_left_over(end, weights, best):
+            end += 1
         return range(first, end)
 
     def _may_replace(self, token: int, sources: range) -> bool:
@@ -196,6 +200,16 @@ class _Replacing:
     def _belongs(self, token: int, sources: range, weights: Sequence[float], best: int) -> bool:
         """Return whether a token is aligned to the sources nearly as well as the best one."""
         return self._nearest[token] in sources and weights[token] >= MIN_WEIGHT * weights[best]
+
+    def _is_left_over(self, token: int, weights: Sequence[float], best: int) -> bool:
+        """Return whether a token is the best one of no source token, and partly of these sources.
+
+        An article that the line lacks may take the alignment of its noun: "Man sits" may become
+        "Ein Mann sitzt", with "Ein" aligned to "Man", and "Mann" to both words.
+        """
+        assert self._weights is not None
+        is_best = token in self._weights.argmax(axis=0)
+        return not is_best and weights[token] > MIN_LEFT_OVER_WEIGHT * weights[best]
 
     def _token(self, number: int) -> str:
         start, end = self._ranges[number]
