@@ -58,7 +58,7 @@ def replace_loops(
 
     Change `answers`, and return the numbers of the lines that have changed.
     """
-    lines = [line for line, _ in window.parts()]
+    lines = [line for line, _ in window.parts]
     changed: set[int] = set()
     for number, hypotheses in zip(loops, second_answers, strict=True):
         better = _find_without_loop(window, number, hypotheses)

@@ -8,7 +8,7 @@ part, and the parts are joined. A blank line does not reach the steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -118,21 +118,15 @@ class Window:
             translations.append(self._translation(line, candidates))
         return translations
 
-    def parts(self) -> Iterator[tuple[int, Part]]:
-        """Yield the part that each sentence is, and the number of its line, from 0."""
-        for number, line in enumerate(self.lines):
-            for part in line.parts:
-                yield number, part
+    @cached_property
+    def parts(self) -> Sequence[tuple[int, Part]]:
+        """The part that each sentence is, and the number of its line, from 0."""
+        return [(number, part) for number, line in enumerate(self.lines) for part in line.parts]
 
     def source_text(self, number: int) -> str:
         """Return the text of sentence `number`, as the model reads it."""
-        ids = self._parts[number].ids
-        return self.context.tokenizer.decode_source([ids])[0]
-
-    @cached_property
-    def _parts(self) -> list[Part]:
-        """The part that each sentence is."""
-        return [part for _, part in self.parts()]
+        _, part = self.parts[number]
+        return self.context.tokenizer.decode_source([part.ids])[0]
 
     def choose(self, hypotheses: Sequence[Hypothesis]) -> Sequence[Hypothesis]:
         """Return the hypotheses that can become translations: at least one, the best one first."""

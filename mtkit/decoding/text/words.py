@@ -72,7 +72,6 @@ def token_pattern() -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=16)  # of a line with terms, several steps ask for the same tokens
-def tokens_of(text: str, start: int = 0, end: int | None = None) -> Sequence[Range]:
+def tokens_of(text: str) -> Sequence[Range]:
     """Return where each token begins and ends."""
-    end = len(text) if end is None else end
-    return [match.span() for match in token_pattern().finditer(text, start, end)]
+    return [match.span() for match in token_pattern().finditer(text)]
