@@ -19,6 +19,7 @@ from mtkit.extras.tables.tables import (
     has_several_texts,
     open_rows,
     parse_column,
+    read_keys_and_values,
     read_table,
 )
 from mtkit.extras.tables.tmx import find_languages, read_tmx
@@ -87,7 +88,7 @@ class RecordFile(TabTable):
     """A JSON object in each line (`.jsonl`)."""
 
     def read_cells(self, path: str, comment: str) -> Iterator[tuple[int, list[str]]] | None:
-        return Importer.read_cells(self, path, comment)
+        return read_keys_and_values(path)
 
 
 class Spreadsheet(TabTable):
@@ -125,8 +126,8 @@ class TranslationMemory(Importer):
         return source, target
 
     def languages_of(self, columns: Columns) -> tuple[str | None, str | None]:
-        source, target = columns
-        return find_language(str(source)), find_language(str(target))
+        source, target = map(str, columns)
+        return find_language(source), find_language(target)
 
     def check_input(self, path: str, column: str | None) -> None:
         refuse_name(path)

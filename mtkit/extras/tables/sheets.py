@@ -46,7 +46,8 @@ def read_sheet(path: str, columns: Iterable[str | int] = ()) -> Generator[str]:
     """
     status = existing_file(path).stat()
     names = tuple(column for column in columns if isinstance(column, str))
-    yield from _run_reader(path, _choose_sheet(path, names, status.st_mtime_ns, status.st_size))
+    sheet = _choose_sheet(path, names, status.st_mtime_ns, status.st_size)
+    yield from _run_reader(path, sheet)
 
 
 @cache  # a corpus is read several times

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -99,7 +99,8 @@ def has_several_texts(path: str) -> bool:
     if suffix_of(path) == ".jsonl":
         return True
     with closing(open_rows(path)) as rows:
-        return len(find_texts(sample_cells(islice(rows, SAMPLE_ROWS)))) > 1
+        sample = sample_cells(islice(rows, SAMPLE_ROWS))
+    return len(find_texts(sample)) > 1
 
 
 def _find_keys(path: str) -> tuple[str, str]:
@@ -157,7 +158,9 @@ def _read_records(path: str, columns: Columns, lines: Iterable[str]) -> Texts:
     for number, line in enumerate(lines, 1):
         where = f"{path}:{number}"
         record = parse_record(line, where)
-        yield path, number, text_at(record, source, where), text_at(record, target, where)
+        source_text = text_at(record, source, where)
+        target_text = text_at(record, target, where)
+        yield path, number, source_text, target_text
 
 
 def parse_record(line: str, where: str) -> Any:
@@ -168,6 +171,39 @@ def parse_record(line: str, where: str) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: not JSON ({error}); each line must be a JSON object") from None
+
+
+def read_keys_and_values(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the keys of the first object of a .jsonl if they name languages, then all values.
+
+    Each comes with the number of its line. A list becomes a cell with a line for each item.
+    """
+    names: list[str] = []
+    with closing(read_lines(path)) as lines:
+        for number, line in enumerate(lines, 1):
+            record = parse_record(line, f"{path}:{number}")
+            if record is None:
+                continue
+            if not names:
+                names = list(names_of_columns(record))
+                keys = [name.rpartition(".")[2] for name in names]
+                if sum(map(is_column_name, keys)) > 1:
+                    yield number, keys
+            yield number, [_cell_at(record, name) for name in names]
+
+
+def _cell_at(record: Any, name: str) -> str:
+    """Return a value as the text of a cell; of a missing key, a blank one."""
+    value = record
+    for key in name.split("."):
+        if not isinstance(value, Mapping):
+            return ""
+        value = value.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, list):
+        return str(value)
+    return "\n".join(map(str, value))
 
 
 def _first_record(path: str) -> Any:
@@ -200,13 +236,13 @@ def _read_rows(path: str, columns: Columns, rows: Iterator[Row]) -> Texts:
 def _refuse_other_delimiter(path: str, row: Row) -> None:
     """Raise UserError if a row of a .tsv has no tabs, but another delimiter."""
     delimiter = max(DELIMITER_NAMES, key=row.raw.count)
-    if len(row.cells) == 1 and delimiter in row.raw and suffix_of(path) == ".tsv":
-        found = plural(row.raw.count(delimiter), DELIMITER_NAMES[delimiter])
-        name = PurePath(path.removesuffix(".gz")).with_suffix(".csv").name
-        raise UserError(
-            f"{place_of(path, row.number)}: no tabs, but {found}; if they separate cells, name it "
-            f"{name}"
-        )
+    count = row.raw.count(delimiter)
+    if len(row.cells) == 1 and count and suffix_of(path) == ".tsv":
+        where = place_of(path, row.number)
+        found = plural(count, DELIMITER_NAMES[delimiter])
+        unpacked = PurePath(path.removesuffix(".gz"))
+        name = unpacked.with_suffix(".csv").name
+        raise UserError(f"{where}: no tabs, but {found}; if they separate cells, name it {name}")
 
 
 def _too_few_cells(path: str, row: Row, columns: Columns) -> UserError:

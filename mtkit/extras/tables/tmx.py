@@ -78,8 +78,9 @@ class Contents:
     def describe(self) -> str:
         """Return the languages with their numbers of texts, for messages."""
         named = [f"{tag} ({count:,})" for tag, count in self.counts.items()]
-        shown = named[:MAX_NAMED_LANGUAGES]
-        return ", ".join(shown) + (", …" if len(named) > len(shown) else "")
+        if len(named) > MAX_NAMED_LANGUAGES:
+            named[MAX_NAMED_LANGUAGES:] = ["…"]
+        return ", ".join(named)
 
 
 def read_tmx(path: str, columns: Columns) -> Generator[tuple[str, int, str, str]]:
@@ -238,7 +239,8 @@ def _is_variant(tag: str, language: str) -> bool:
     A language without a script or region stands for all scripts or regions. `langcodes` can measure
     distances, too, but by these pt-AO would be nearer to pt-PT than en is to en-GB.
     """
-    variant, wanted = _parse(tag), _parse(language)
+    variant = _parse(tag)
+    wanted = _parse(language)
     if variant is None or wanted is None:
         return tag == language
     is_same_script = wanted.script in (None, variant.maximize().script)
@@ -494,7 +496,9 @@ def _forget(element: Any) -> None:
 
 def _describe(path: str, error: Any, log: Any) -> UserError:
     """Return the error for a file that is not XML; `log`: what the parser has found wrong."""
-    line, reason = error.lineno or 1, error.msg
+    line = error.lineno or 1
+    reason = error.msg
     if log:  # the first entry is the cause of all others
-        line, reason = log[0].line, log[0].message
+        line = log[0].line
+        reason = log[0].message
     return UserError(f"{path}:{line}: not XML ({reason}); export it again as TMX")

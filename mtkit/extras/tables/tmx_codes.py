@@ -46,7 +46,9 @@ class Code(NamedTuple):
     @property
     def pair(self) -> str | None:
         """The number that the file gives the pair; None if the code is not of a pair."""
-        return self.attributes.get("i", "") if self.element in PAIRED else None
+        if self.element not in PAIRED:
+            return None
+        return self.attributes.get("i", "")
 
     @property
     def is_readable(self) -> bool:
@@ -90,7 +92,9 @@ def read_segment(element: Any) -> Iterator[str | Code]:
 
 
 def _tag_of(element: Any, end: str) -> str:
-    attributes = "".join(f' {local_name(name)}="{value}"' for name, value in element.attrib.items())
+    attributes = ""
+    for name, value in element.attrib.items():
+        attributes += f' {local_name(name)}="{value}"'
     return f"<{local_name(element.tag)}{attributes}{end}>"
 
 

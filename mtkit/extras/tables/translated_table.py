@@ -319,7 +319,8 @@ def _read_exactly(path: str, column: str | int) -> Generator[Row]:
 
     A spreadsheet is read as a .csv, from the sheet that has the column.
     """
-    with closing(read_sheet(path, [column]) if is_sheet(path) else exact_lines(path)) as lines:
+    rows = read_sheet(path, [column]) if is_sheet(path) else exact_lines(path)
+    with closing(rows) as lines:
         yield from read_rows(path, lines)
 
 
