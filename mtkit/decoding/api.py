@@ -90,8 +90,8 @@ class Translator:
     def translate(self, lines: Iterable[str | Line], **settings: Any) -> list[str]:
         """Return the best translation of each line; `settings` are as in `Request.changed`.
 
-        A TranslationWarning says once how many lines lost a placeholder or a URL, how many lack a
-        term of the glossary, and which share of their letters the vocabulary lacks.
+        A TranslationWarning says once how many lines lost a placeholder or a URL, how many terms
+        of the glossary are missing, and which share of their letters the vocabulary lacks.
         """
         request = self.request.changed(scores=False, **settings)
         translations = self.submit(lines, request).result()

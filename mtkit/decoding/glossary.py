@@ -40,7 +40,7 @@ class Glossary(ABC):
         """Write the glossary into the folder of a model."""
 
 
-def open_glossary(glossary: str | Path | Mapping[str, str] | Glossary) -> Glossary:
+def open_glossary(glossary: str | Path | Mapping[str, object] | Glossary) -> Glossary:
     """Return a glossary as Python code gives it: the path of a file, or a dictionary.
 
     Raises:

@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
     contextmanager,
@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, ClassVar
 
 from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.output import check_output, is_stream, open_output
@@ -314,7 +314,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
             resume=files.resume or _may_go_on(files, text),
             resumed_with="with --resume, without --flags" if files.flags else "with --resume",
         ) as (target, done),
-        _open_flags(files.flags) as flags,
+        _open_flags(files.flags) as write_flags,
         _progress(files, text) as shown,
     ):
         _say_start(translator, files, form)
@@ -327,7 +327,7 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
                 for number, translation in enumerate(translations, start=tally.last + 1):
                     target.write(text.output(number, translation))
                 target.flush()
-            flags.write(tally.last, translations)
+            write_flags(tally.last, translations)
             tally.count(translations)
             if text.is_typed:  # each warning below its line
                 tally.warn_of_losses()
@@ -365,10 +365,10 @@ class _Tally:
         self._max_length = translator.request.settings.max_length
         self._began = time.monotonic()
         self._losses = Losses(start, text.unit)
+        self._has_glossary = bool(translator.request.glossary)
         self._verdict = FileVerdict(translator.estimator.calibration, text.unit)
-        self._truncated = 0
-        self._truncated_lines: list[int] = []
-        """The first MAX_NAMED_LINES of these lines."""
+        self._truncated: list[int] = []
+        """The numbers of these lines."""
 
     @property
     def rate(self) -> float:
@@ -382,9 +382,7 @@ class _Tally:
         for translation in translations:
             self.last += 1
             if translation.truncated:
-                self._truncated += 1
-                if len(self._truncated_lines) < MAX_NAMED_LINES:
-                    self._truncated_lines.append(self.last)
+                self._truncated.append(self.last)
 
     def warn_of_losses(self) -> None:
         """Warn of what the translations since the last call have lost."""
@@ -403,41 +401,34 @@ class _Tally:
 
     def say_what_is_missing(self) -> None:
         """Say which translations lacked a term, have lost something, or are incomplete."""
+        if self._has_glossary and not self._losses.missing_terms:
+            say(self._losses.describe_terms())
         self.warn_of_losses()
         if self._truncated:
-            lines = ", ".join(map(str, self._truncated_lines))
+            lines = ", ".join(map(str, self._truncated[:MAX_NAMED_LINES]))
             warn(
-                f"{self._truncated:,} of {self.last - self.start:,} translations may be incomplete "
-                f"(such as of {self._unit} {lines}), because they reached max_length "
+                f"{len(self._truncated):,} of {self.last - self.start:,} translations may be "
+                f"incomplete (such as of {self._unit} {lines}), because they reached max_length "
                 f"{self._max_length}"
             )
 
 
-@dataclass(frozen=True)
-class _FlagsFile:
-    """The file of `--flags`."""
-
-    file: BinaryIO | None
-    path: Path | None
-
-    def write(self, done: int, translations: Sequence[Translation]) -> None:
-        """Write a JSON object for each of the translations after the first `done` lines."""
-        if self.file is None or self.path is None:
-            return
-        with path_in_oserror(self.path):
-            for number, translation in enumerate(translations, start=done + 1):
-                record = {"line": number, **_record_estimate(translation)}
-                self.file.write(json.dumps(record).encode() + b"\n")
-            self.file.flush()
-
-
 @contextmanager
-def _open_flags(path: Path | None) -> Iterator[_FlagsFile]:
+def _open_flags(path: Path | None) -> Iterator[Callable[[int, Sequence[Translation]], None]]:
+    """Open the file of `--flags`, and yield what writes the translations after so many lines."""
     if path is None:
-        yield _FlagsFile(None, None)
+        yield lambda done, translations: None
         return
     with open_output(path) as (file, _):
-        yield _FlagsFile(file, path)
+
+        def write(done: int, translations: Sequence[Translation]) -> None:
+            with path_in_oserror(path):
+                for number, translation in enumerate(translations, start=done + 1):
+                    record = {"line": number, **_record_estimate(translation)}
+                    file.write(json.dumps(record).encode() + b"\n")
+                file.flush()
+
+        yield write
 
 
 def _dependencies(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:

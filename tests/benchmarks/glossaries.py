@@ -15,8 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mtkit.decoding.api import load
+from mtkit.decoding.text.demands import find_unmet
 from mtkit.decoding.text.line import Translation
-from mtkit.extras.terms.glossary import open_terms
+from mtkit.decoding.text.text import Text
+from mtkit.extras.terms.files import open_terms
 from mtkit.extras.terms.index import index_of
 from mtkit.extras.terms.terms import TermDemand
 from mtkit.scoring.line_files import load_lines
@@ -98,10 +100,10 @@ def find_lines(
         changed: str | None = reference
         for term in terms:
             words = entries.get(source[term.start : term.end].lower())
-            changed = put_term(changed, term.target, words) if changed and words else None
+            changed = put_term(changed, term.targets[0], words) if changed and words else None
         if terms and changed:
             wanted = [
-                TermDemand(term.start, term.end, term.target, is_kept=term.is_kept)
+                TermDemand(term.start, term.end, term.targets[0], is_kept=term.is_kept)
                 for term in terms
             ]
             found.append((source, changed, wanted))
@@ -135,7 +137,7 @@ def main() -> None:
                 keys=["bleu", "ter"],
             )
             pairs = zip(lines, texts, strict=True)
-            obeyed = sum(all(term.is_met(text) for term in terms) for (_, _, terms), text in pairs)
+            obeyed = sum(not find_unmet(terms, Text(text, ())) for (_, _, terms), text in pairs)
             subwords.append(sum(len(translation.tokens) for translation in found))
             print(
                 f"{name}, {kind}: BLEU {scores['bleu'].value:.2f}, TER {scores['ter'].value:.2f}, "

@@ -62,7 +62,7 @@ from mtkit.errors import MtkitError
 from mtkit.extras.adapt.new_pieces import learn_pieces
 from mtkit.extras.protect.protect import protect
 from mtkit.extras.tables.tables import find_columns, read_table
-from mtkit.extras.terms.glossary import open_terms, read_terms
+from mtkit.extras.terms.files import open_terms, read_terms
 from mtkit.extras.terms.index import index_of
 from mtkit.extras.terms.terms import TermDemand
 from mtkit.report import silently, table
@@ -373,7 +373,7 @@ def replace_by_terms(text: str) -> None:
 def are_met(terms: Iterable[str], text: str) -> None:
     """Look for terms in a translation."""
     for number, term in enumerate(terms):
-        TermDemand(0, 1, term, is_kept=bool(number % 2)).is_met(text)
+        TermDemand(0, 1, term, is_kept=bool(number % 2)).count_in(text)
 
 
 def find_in_hostile_glossary(text: str) -> None:
@@ -499,7 +499,7 @@ MODULES = (
     "extras.protect.protect",
     "extras.protect.spans",
     "extras.study.attend.sentences",
-    "extras.terms.glossary",
+    "extras.terms.files",
     "extras.terms.index",
     "extras.terms.terms",
     "init.facts",

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from mtkit.corpus.characters import is_space, is_word_character
 from mtkit.decoding.text.text import Edit, Text
@@ -49,9 +48,9 @@ class Demand:
         """Whether a glossary demands it, so that the words of the line are translated."""
         return self.stand_in is None
 
-    def is_met(self, translation: str) -> bool:
-        """Return whether a translation has what is demanded."""
-        return self.text in translation
+    def count_in(self, translation: str, most: int = 1) -> int:
+        """Return how often a translation has what is demanded; a term is counted up to `most`."""
+        return translation.count(self.text)
 
     def new_text(self) -> Text:
         """Return what is put into a translation: its characters come from the range, in order."""
@@ -109,20 +108,24 @@ def show_stand_ins(text: Text, demands: Sequence[Demand]) -> Text:
 
 
 def find_unmet(demands: Sequence[Demand], translation: Text) -> list[Demand]:
-    """Return the demands that a translation does not meet; of equal spans, all or none."""
+    """Return the demands that a translation does not meet.
+
+    Of equal demands, it meets as many as it has the text.
+    """
     placed = set(translation.origin)
-    # A term may stand in what is copied from the line, and its target not.
-    others = [demand for demand in demands if demand.is_term or demand.end - 1 not in placed]
-    needed = Counter(demand.text for demand in demands if not demand.is_term)
-    looked_for = set(islice(dict.fromkeys(demand.text for demand in others), MAX_LOOKED_FOR))
+    needed = Counter((demand.text, demand.is_term) for demand in demands)
+    missing: dict[tuple[str, bool], int] = {}
     unmet: list[Demand] = []
-    for demand in others:
-        if demand.text not in looked_for:
+    for demand in demands:
+        # A term may stand in what is copied from the line, and its target not.
+        if demand.end - 1 in placed and not demand.is_term:
             continue
-        if demand.is_term:
-            is_met = demand.is_met(translation.string)
-        else:
-            is_met = translation.string.count(demand.text) >= needed[demand.text]
-        if not is_met:
+        kind = (demand.text, demand.is_term)
+        if kind not in missing:
+            if len(missing) == MAX_LOOKED_FOR:
+                continue
+            missing[kind] = needed[kind] - demand.count_in(translation.string, needed[kind])
+        if missing[kind] > 0:
+            missing[kind] -= 1
             unmet.append(demand)
     return unmet

@@ -61,8 +61,10 @@ class Translation:
     """Quality estimation; empty if the request asks for no scores."""
     lost: list[str] = field(default_factory=list)
     """URLs, placeholders, tags and the like in the line that `text` lacks."""
+    terms: int = 0
+    """Number of terms of the glossary in the line."""
     missing_terms: list[str] = field(default_factory=list)
-    """What terms of the glossary in the line should have become, and `text` lacks."""
+    """What these terms should have become, and `text` lacks."""
     mended: tuple[str, ...] = ()
     """Flags of an earlier translation of the line, which a second search has mended."""
     letters: int = 0

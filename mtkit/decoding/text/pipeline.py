@@ -215,7 +215,7 @@ class Window:
             tokens += self.context.tokenizer.target_pieces(hypothesis.tokens)
         unmet = find_unmet(line.demands, text) if line.demands else []
         lost = [demand.text for demand in unmet if not demand.is_term]
-        missing_terms = list(dict.fromkeys(demand.text for demand in unmet if demand.is_term))
+        missing_terms = [demand.text for demand in unmet if demand.is_term]
         alignment: set[tuple[int, int]] = set()
         if self.context.request.alignments and line.parts:
             alignment = _align_words(text, chosen, line)
@@ -226,6 +226,7 @@ class Window:
             truncated=not all(hypothesis.finished for hypothesis in hypotheses),
             estimate=self._estimate(text.string, hypotheses, line, lost, missing_terms),
             lost=lost,
+            terms=sum(demand.is_term for demand in line.demands),
             missing_terms=missing_terms,
             letters=line.letters,
             unknown_letters=line.unknown_letters,
@@ -361,8 +362,9 @@ def _join(line: SplitLine, texts: Sequence[Text]) -> Text:
 
 
 def _find_unplaced(demands: Sequence[Demand], translation: str) -> list[Demand]:
-    """Return the demands that have to be placed: all spans, and the terms that are not there."""
-    return [demand for demand in demands if not (demand.is_term and demand.is_met(translation))]
+    """Return the demands that have to be placed: all spans, and the terms that are too rare."""
+    missing = {demand.text for demand in find_unmet(demands, Text(translation, ()))}
+    return [demand for demand in demands if not demand.is_term or demand.text in missing]
 
 
 def _links_by_origin(

@@ -153,7 +153,9 @@ class _Replacing:
         end = self._ranges[window[-1]][1]
         unit = _Unit(start, end, sources.start, window[0])
         self._units.update(dict.fromkeys(window, unit))
-        self.edits.append(Edit(start, end, self._fit_case(demand, window[0])))
+        replaced = self._translation.string[start:end]
+        if not (demand.is_term and demand.count_in(replaced)):
+            self.edits.append(Edit(start, end, self._fit_case(demand, window[0])))
         return True
 
     def _find_copy(self, demand: Demand, sources: range) -> range | None:

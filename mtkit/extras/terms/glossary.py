@@ -1,93 +1,142 @@
-"""Glossaries: terms of the source language, and what each of them becomes; how files are read."""
+"""Glossaries: terms in two or more languages, of which a model needs two."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import permutations
+from operator import eq
 from pathlib import Path
 
-from mtkit.config.language_codes import is_language_code, is_language_name, short_code
+from mtkit.config.language_codes import short_code
 from mtkit.corpus.characters import is_letter
 from mtkit.corpus.columns import is_column_name
-from mtkit.corpus.files import open_input, tell_once, text_lines
-from mtkit.corpus.importers import find_importer, place_of
+from mtkit.corpus.files import tell_once
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.decoding.glossary import GLOSSARY, Direction, Glossary
 from mtkit.errors import UserError
 from mtkit.report import plural, say
 
-MAX_TERM_CHARACTERS = 500
-"""Longest source or target of an entry; a longer one is no term."""
 COMMENT = "#"
-"""Begins a line that is no entry."""
-HEADER_OF_SIDES = ("source", "target")
-NAMES_OF_TARGETS = ("target", "tgt", "trg", "translation")
-"""What a header calls the column of targets."""
-_QUOTED = re.compile(r'"((?:[^"]|"")+)"')
-_NAMES_DELIMITER = re.compile(r"sep=[;,|]?")
-"""The first row of a .csv for Excel."""
-_MAY_BE_TWO_CELLS = re.compile(r"[\s;,|=]")
+"""Begins a row that is no entry."""
+QUOTED_CELL = re.compile(r'"((?:[^"]|"")+)"')
+"""A cell with quotes around it."""
+HEADER_OF_SIDES = "source\ttarget"
+"""The header of a glossary whose languages are unknown."""
+TERM_SEPARATOR = "\u2028"
+"""Stands between terms in a cell of a saved glossary; no term contains a line separator."""
+
+Terms = tuple[str, ...]
+"""Terms of one language that mean the same, the best one first."""
+Concept = Sequence[Terms]
+"""Terms that mean the same, in each language of the glossary."""
 
 
 class TermGlossary(Glossary):
     """Terms and their translations."""
 
     def __init__(
-        self, entries: Mapping[str, str], languages: Direction = (None, None), name: str = ""
+        self,
+        concepts: Sequence[Concept],
+        languages: Sequence[str | None] = (None, None),
+        name: str = "",
     ) -> None:
-        """Take the entries, whose texts are normalised.
+        """Take concepts, whose terms are normalised.
 
-        A target is empty if the term stays untranslated. `languages`: those of the header, if any.
-        `name`: how messages name the glossary.
+        `languages`: the tags of the columns, if the file names them. `name`: how messages name the
+        glossary.
         """
-        self.entries = entries
         self.languages = languages
         self.name = name
+        self.concepts = concepts
+        self._directed: dict[Direction, TermGlossary] = {}
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.concepts)
 
     def __repr__(self) -> str:
-        return f"<Glossary: {len(self)} entries>"
+        return f"<Glossary: {plural(len(self), 'term')}>"
+
+    @cached_property
+    def entries(self) -> Mapping[str, Terms]:
+        """The translations of each term in the first column; none if it stays untranslated.
+
+        The first translation is put in, but each of them will do.
+        """
+        entries: dict[str, Terms] = {}
+        repeated: dict[str, list[str]] = {}
+        for sources, targets, *_ in self.concepts:
+            for source in sources:
+                if source in entries:
+                    repeated.setdefault(source, [*entries[source]]).extend(targets)
+                else:
+                    entries[source] = targets
+        for source, all_targets in repeated.items():
+            entries[source] = tuple(dict.fromkeys(all_targets))
+        for source, targets in entries.items():
+            if targets == (source,):
+                entries[source] = ()
+        return entries
 
     def directed(self, languages: Direction) -> TermGlossary:
-        """Return the glossary in the direction of a model: swapped if the header is reversed.
+        """Return the glossary with the columns of a model's source and target language.
+
+        Of two columns, one language may differ, because a model may not know its languages well.
 
         Raises:
             UserError: the glossary is for other languages.
         """
-        if self.languages == (None, None):
-            return self
-        header = [short_code(language) or None for language in self.languages]
-        model = [short_code(language) or None for language in languages]
-        agreements = _count_equal(header, model)
-        if _count_equal(header[::-1], model) > agreements:
-            direction = f"{header[1]} to {header[0]}"
-            tell_once(say, f"{self.name}: the columns are swapped, to translate {direction}")
-            return self._reversed
-        if agreements == 0 and None not in (*header, *model):
-            raise UserError(
-                f"{self.name}: the header says {header[0]} to {header[1]}, but the model "
-                f"translates {model[0]} to {model[1]}; correct the header, or write: source, tab, "
-                "target"
-            )
-        return self
+        if languages not in self._directed:
+            self._directed[languages] = self._choose_columns(languages)
+        return self._directed[languages]
 
-    @cached_property
-    def _reversed(self) -> TermGlossary:
-        entries: dict[str, str] = {}
-        for source, target in self.entries.items():
-            other = target or source
-            if other in entries:
-                raise UserError(
-                    f"{self.name}: the header is reversed for this model, and {other!r} has two "
-                    "translations; keep one of them"
-                )
-            entries[other] = source if target else ""
-        source_language, target_language = self.languages
-        return TermGlossary(entries, (target_language, source_language), self.name)
+    def _choose_columns(self, languages: Direction) -> TermGlossary:
+        def count_agreements(columns: tuple[int, int]) -> tuple[int, int]:
+            own = [self.languages[column] for column in columns]
+            codes = sum(map(_agree, own, languages))
+            tags = sum(map(eq, own, languages))
+            return codes, tags
+
+        # Of pairs of columns that agree equally well, the first.
+        columns = max(permutations(range(len(self.languages)), 2), key=count_agreements)
+        agreements, _ = count_agreements(columns)
+        has_two_columns = len(self.languages) == 2
+        if agreements < (1 if has_two_columns else 2):
+            source, target = languages
+            raise UserError(
+                f"{self.name} has terms in {', '.join(map(str, self.languages))}, but the model "
+                f"translates {source} to {target}; give another file, or correct its header"
+            )
+        if has_two_columns and columns == (0, 1):
+            return self
+        chosen = self._select(*columns)
+        names = " to ".join(map(str, chosen.languages))
+        left_out = plural(len(self) - len(chosen), "row")
+        tell_once(
+            say,
+            f"{self.name}: {plural(len(chosen), 'term')} to translate {names}; left out {left_out} "
+            "that lack one of these languages",
+        )
+        return chosen
+
+    def _select(self, first: int, second: int) -> TermGlossary:
+        """Return a glossary of two columns.
+
+        A term without translation stays untranslated only if the file has two columns: in others
+        its translation is still missing.
+        """
+        concepts: list[Concept] = []
+        for concept in self.concepts:
+            sources = concept[first]
+            targets = concept[second]
+            if sources and targets:
+                concepts.append((sources, targets))
+            elif len(concept) == 2:
+                concepts.append((sources or targets, ()))
+        languages = (self.languages[first], self.languages[second])
+        return TermGlossary(concepts, languages, self.name)
 
     @cached_property
     def digest(self) -> str:
@@ -100,183 +149,55 @@ class TermGlossary(Glossary):
 
     @property
     def _content(self) -> bytes:
-        """The glossary as a file in UTF-8, which `read_terms` reads as it is."""
-        first, second = self.languages
+        """The glossary as a file in UTF-8, which `load_terms` reads as it is."""
         # Without a header, the first entry could look like one.
-        header = (first, second) if first and second else HEADER_OF_SIDES
-        rows = (header, *self.entries.items())
-        return "".join("\t".join(map(_with_quotes, row)) + "\n" for row in rows).encode()
+        header = HEADER_OF_SIDES
+        if None not in self.languages:
+            header = "\t".join(map(_heading, self.languages))
+        rows = [header]
+        for concept in self.concepts:
+            cells = map(TERM_SEPARATOR.join, concept)
+            rows.append("\t".join(map(_with_quotes, cells)))
+        return "".join(f"{row}\n" for row in rows).encode()
 
 
-def _count_equal(codes: Sequence[str | None], others: Sequence[str | None]) -> int:
-    pairs = zip(codes, others, strict=True)
-    return sum(code is not None and code == other for code, other in pairs)
+def clean_terms(texts: Iterable[str]) -> Terms:
+    """Return texts as corpora are normalised, without blank ones."""
+    terms: list[str] = []
+    for text in texts:
+        term = normalise(text)
+        if term and (is_letter(term[0]) or not is_blank(term)):
+            terms.append(term)
+    return tuple(terms)
 
 
-def open_terms(glossary: str | Path | Mapping[str, str] | Glossary) -> TermGlossary:
-    """Return a glossary as Python code gives it: the path of a file, or a dictionary.
-
-    Raises:
-        TypeError: it is neither.
-        UserError: the file cannot be read, or an entry is faulty.
-    """
-    if isinstance(glossary, TermGlossary):
-        return glossary
-    if isinstance(glossary, str | Path):
-        return read_terms(Path(glossary))
-    if not isinstance(glossary, Mapping):
-        raise TypeError("glossary: expected a path or a dictionary of terms and translations")
-    collected = _Entries(lambda number: f"glossary: entry {number}")
-    for number, (source, target) in enumerate(glossary.items(), 1):
-        is_text = isinstance(source, str) and (target is None or isinstance(target, str))
-        if not is_text:
-            raise TypeError(f"glossary: expected texts, not {source!r}: {target!r}")
-        collected.add([source, target or ""], number)
-    return TermGlossary(collected.entries, name="glossary")
+def split_cell(cell: str) -> Terms:
+    """Return the terms in a cell, each of which has its own line."""
+    lines = cell.replace(TERM_SEPARATOR, "\n").split("\n")
+    return clean_terms(lines)
 
 
-def read_terms(path: Path) -> TermGlossary:
-    """Read a glossary: a row for each term, with its translation in the second cell.
-
-    The name of a .csv or of a spreadsheet tells that the file is one; any other file has tabs
-    between the cells. The first row may be a header. Say how many terms there are.
-
-    Raises:
-        UserError: the file cannot be read, or an entry is faulty; the message names the line.
-    """
-    glossary = load_terms(path)
-    tell_once(say, f"{glossary.name}: {plural(len(glossary), 'term')}")
-    return glossary
+def _agree(language: str | None, other: str | None) -> bool:
+    """Return whether two languages are one, or one of them is unknown."""
+    if language is None or other is None:
+        return True
+    return short_code(language) == short_code(other)
 
 
-def load_terms(path: Path) -> TermGlossary:
-    """Read the glossary that a model brings along.
+def _heading(language: str | None) -> str:
+    """Return the tag of a language as the header of a table; a script makes a rare code clear."""
+    assert language is not None
+    if is_column_name(language):
+        return language
+    from langcodes import Language  # takes long to import
 
-    Raises:
-        UserError: the file is damaged.
-    """
-    name = str(path)
-    entries = _Entries(partial(place_of, name))
-    languages: Direction = (None, None)
-    is_reversed = False
-    is_first = True
-    for number, cells in _read_cells(path):
-        is_blank_row = not any(map(str.strip, cells))
-        if is_blank_row or (is_first and _NAMES_DELIMITER.fullmatch("".join(cells))):
-            continue
-        if is_first:
-            is_first = False
-            header = _find_header(cells)
-            if header is not None:
-                languages = header
-                is_reversed = cells[0].strip().lower() in NAMES_OF_TARGETS
-                continue
-        if is_reversed:
-            cells[:2] = reversed(cells[:2])
-        entries.add(cells, number)
-    return TermGlossary(entries.entries, languages, name)
-
-
-def _find_header(cells: Sequence[str]) -> Direction | None:
-    """Return the languages of the first row if it is a header; None if it is an entry."""
-    names = [cell.strip() for cell in cells[:2]]
-    if len(names) < 2 or not all(map(is_column_name, names)):
-        return None
-    first, second = map(_language_of, names)
-    is_entry = first is not None and first == second  # English, Englisch
-    return None if is_entry else (first, second)
-
-
-def _language_of(cell: str) -> str | None:
-    """Return the code of the language that a cell of a header names; None if it names a side."""
-    return short_code(cell) if is_language_code(cell) or is_language_name(cell) else None
-
-
-def _read_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the cells of each row that is no comment."""
-    name = str(path)
-    importer = find_importer(name)
-    is_stream = path.exists() and not path.is_file()
-    rows = None if importer is None or is_stream else importer.read_cells(name, COMMENT)
-    if rows is not None:
-        yield from rows
-        return
-    with open_input(path) as file:
-        for number, line in enumerate(text_lines(file, name), 1):
-            if not _is_comment(line):
-                yield number, [_without_quotes(cell) for cell in line.split("\t")]
-
-
-def _is_comment(row: str) -> bool:
-    return row.lstrip().startswith(COMMENT)
+    return f"{language}-{Language.get(language).maximize().script}"
 
 
 def _with_quotes(cell: str) -> str:
     """Return a cell in quotes if `load_terms` would take it for a comment, or for quoted."""
-    is_ambiguous = _is_comment(cell) or _QUOTED.fullmatch(cell)
-    return '"{}"'.format(cell.replace('"', '""')) if is_ambiguous else cell
-
-
-def _without_quotes(cell: str) -> str:
-    """Return what is in the quotes around a cell, as spreadsheets write them."""
-    quoted = _QUOTED.fullmatch(cell.strip())
-    return quoted[1].replace('""', '"') if quoted else cell
-
-
-class _Entries:
-    """The entries of a glossary while it is read."""
-
-    def __init__(self, place: Callable[[int], str]) -> None:
-        """Take a function that names a row by its number, for messages."""
-        self.entries: dict[str, str] = {}
-        self._place = place
-        self._numbers: list[int] = []
-        """The row of each entry, in the order of the entries."""
-
-    def add(self, cells: Sequence[str], number: int) -> None:
-        """Add the entry of a row.
-
-        Raises:
-            UserError: the entry is faulty.
-        """
-        if len(cells) != 2:
-            self._check_cells(cells, number)
-        source = normalise(cells[0])
-        target = normalise(cells[1]) if len(cells) > 1 else ""
-        if target == source:
-            target = ""
-        problem = _find_problem(source, target)
-        if problem is not None:
-            raise UserError(f"{self._place(number)}: {problem}")
-        earlier = self.entries.setdefault(source, target)
-        if len(self.entries) > len(self._numbers):
-            self._numbers.append(number)
-        elif earlier != target:
-            first = self._place(self._numbers[list(self.entries).index(source)])
-            raise UserError(
-                f"{self._place(number)}: {source!r} has another translation than in {first}; keep "
-                "one of them"
-            )
-
-    def _check_cells(self, cells: Sequence[str], number: int) -> None:
-        """Raise UserError if a row has more than two cells, or one that may be two."""
-        if any(map(str.strip, cells[2:])):
-            raise UserError(
-                f"{self._place(number)}: {len(cells)} cells; an entry has two (source, tab, target)"
-            )
-        if len(cells) == 1 and _MAY_BE_TWO_CELLS.search(cells[0].strip()):
-            raise UserError(
-                f"{self._place(number)}: no tab; write: source, tab, target (after a term that "
-                "stays untranslated: a tab, and nothing else)"
-            )
-
-
-def _find_problem(source: str, target: str) -> str | None:
-    """Return what is wrong with an entry; None if nothing is."""
-    if not source or (not is_letter(source[0]) and is_blank(source)):
-        return "no source; write: source, tab, target"
-    if len(source) > MAX_TERM_CHARACTERS or len(target) > MAX_TERM_CHARACTERS:
-        return f"over {MAX_TERM_CHARACTERS} characters; give terms, not texts"
-    if "\ufffd" in source or "\ufffd" in target:
-        return "not UTF-8; convert the file, for example with: iconv -f CP1252 -t UTF-8"
-    return None
+    looks_like_comment = cell.lstrip().startswith(COMMENT)
+    if not (looks_like_comment or QUOTED_CELL.fullmatch(cell)):
+        return cell
+    quoted = cell.replace('"', '""')
+    return f'"{quoted}"'

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from mtkit.corpus.characters import is_capital, is_in_capitals, is_sign
 from mtkit.decoding.text.case import has_no_case
 from mtkit.decoding.text.words import WITHIN_SENTENCE, tokens_of
-from mtkit.extras.terms.glossary import TermGlossary
+from mtkit.extras.terms.glossary import TermGlossary, Terms
 
 MIN_TITLE_LETTERS = 3
 """Shorter words are often small in titles, such as "of" and "to"."""
@@ -29,8 +29,8 @@ class Term(NamedTuple):
 
     start: int
     end: int
-    target: str
-    """What it becomes; of a term that stays untranslated, itself, as the text has it."""
+    targets: Terms
+    """What it may become, the best one first; of a term that stays untranslated, as it stands."""
     is_kept: bool = False
     """Whether it stays untranslated."""
 
@@ -70,6 +70,9 @@ class TermIndex:
         spaced = _WHITE.sub(" ", text)  # a no-break space is as good as another
         case = _LineCase(text if line is None else line)
         terms: list[Term] = []
+        first = 0  # the first word; signs before it, such as a list mark, begin no sentence
+        while first < len(words) and is_sign(text[words[first][0]]):
+            first += 1
         number = 0
         while number < len(words):
             start, end = words[number]
@@ -79,23 +82,24 @@ class TermIndex:
                 if number + length > len(words):
                     continue
                 end = words[number + length - 1][1]
-                before = spaced[slice(*words[number - 1])] if number else ""
-                target = self._target_of(spaced[start:end], before, case)
-                if target is not None:
-                    terms.append(Term(start, end, target or text[start:end], is_kept=not target))
+                before = spaced[slice(*words[number - 1])] if number > first else ""
+                targets = self._targets_of(spaced[start:end], before, case)
+                if targets is not None:
+                    is_kept = not targets
+                    terms.append(Term(start, end, targets or (text[start:end],), is_kept))
                     count = length
                     break
             number += count or 1
         return terms
 
-    def _target_of(self, written: str, before: str, case: _LineCase) -> str | None:
-        """Return the target of a term by the rules of case; None if it is not in the glossary.
+    def _targets_of(self, written: str, before: str, case: _LineCase) -> Terms | None:
+        """Return the targets of a term by the rules of case; None if it is not in the glossary.
 
         `before`: the word or sign before it.
         """
-        target = self._entries.get(written)
-        if target is not None:
-            return target
+        targets = self._entries.get(written)
+        if targets is not None:
+            return targets
         folded = written.casefold()
         source = folded if folded in self._entries else self._spellings.get(folded)
         if source is None:
@@ -134,9 +138,9 @@ class _LineCase:
             return True
         first, *others = _LETTERS.findall(self._line)
         long = [word for word in others if len(word) >= MIN_TITLE_LETTERS]
-        return (
-            len(others) > 1 and bool(long) and all(is_capital(word[0]) for word in (first, *long))
-        )
+        if len(others) < 2 or not long:
+            return False
+        return all(is_capital(word[0]) for word in (first, *long))
 
 
 def _may_be_written(source: str, written: str, before: str, case: _LineCase) -> bool:
@@ -154,4 +158,5 @@ def _may_be_written(source: str, written: str, before: str, case: _LineCase) -> 
 @cache
 def _bits(number: int) -> tuple[int, ...]:
     """Return the bits of a number that are set, the highest first."""
-    return tuple(bit for bit in reversed(range(number.bit_length())) if number >> bit & 1)
+    bits = range(number.bit_length())
+    return tuple(bit for bit in reversed(bits) if number >> bit & 1)

@@ -11,7 +11,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 from mtkit.corpus.characters import is_in_capitals
 from mtkit.decoding.text.case import uppercase
@@ -27,7 +27,7 @@ _PARTICLE = re.compile(r"(?<=[^\W\uac00-\ud7a3])(?=[\uac00-\ud7a3])")
 MIN_BEGINNING = 3
 """Fewest letters that two forms of a word begin with."""
 MAX_PLACES = 1000
-"""Most places in a translation at which a term is looked for."""
+"""Most places in a translation at which a term is looked for in vain."""
 LAST_CLASS_OF_SIGNS = 9
 """Marks of higher combining classes are accents, points and tones."""
 
@@ -36,18 +36,24 @@ LAST_CLASS_OF_SIGNS = 9
 class TermDemand(Demand):
     """A term that the translation must have; another form of it counts, unless it is kept."""
 
+    others: Sequence[str] = ()
+    """Texts that are as good, if the translation has them."""
     is_kept: bool = False
     """Whether it stays untranslated: then it has exactly these letters."""
 
-    def is_met(self, translation: str) -> bool:
-        """Return whether a translation has the term.
+    def count_in(self, translation: str, most: int = 1) -> int:
+        """Return how often a translation has the term, or another one that is as good.
 
         It is there if its words follow each other in the translation, in any case, with any
         accents. An inflected form counts: it begins with two thirds of the letters of the word, and
         with at least MIN_BEGINNING. But a term that stays untranslated has the same letters; only
         its first letter, or all letters, may have become capitals.
         """
-        return _words_of(translation).have(self.text, is_kept=self.is_kept)
+        words = _words_of(translation)
+        places: set[int] = set()
+        for text in (self.text, *self.others):
+            places |= words.find(text, is_kept=self.is_kept, most=most)
+        return min(len(places), most)
 
 
 def demand_terms(segment: Segment, context: Context) -> list[Segment]:
@@ -66,7 +72,9 @@ def demand_terms(segment: Segment, context: Context) -> list[Segment]:
         demand = _demand(term, segment)
         is_as_in_glossary = segment.string[term.start : term.end] in glossary.entries
         if is_loud and not (is_as_in_glossary or term.is_kept):
-            demand = replace(demand, text=uppercase(demand.text, dotless_i=has_dotless_i))
+            capitalise = partial(uppercase, dotless_i=has_dotless_i)
+            first, *others = map(capitalise, term.targets)
+            demand = replace(demand, text=first, others=others)
         demands.append(demand)
     demands.sort(key=lambda demand: demand.start)
     return [replace(segment, demands=demands)]
@@ -78,7 +86,8 @@ def _demand(term: Term, segment: Segment) -> TermDemand:
     return TermDemand(
         start=origin[term.start],
         end=origin[term.end - 1] + 1,
-        text=term.target,
+        text=term.targets[0],
+        others=term.targets[1:],
         takes_case=not term.is_kept,
         is_kept=term.is_kept,
     )
@@ -99,16 +108,17 @@ class _Words:
         self._places: dict[int | None, dict[str, list[int]]] = {}
         """The places of the words that begin alike, by how many letters they have in common."""
 
-    def have(self, term: str, *, is_kept: bool) -> bool:
-        """Return whether the words of a term follow each other somewhere."""
+    def find(self, term: str, *, is_kept: bool, most: int) -> set[int]:
+        """Return at most `most` places at which the words of a term follow each other."""
         written = _split_words(term)
         words = _plain_words(written)
         lengths = [None if is_kept else _count_common(word) for word in words]
         # Where its rarest word is, because many terms may have a word in common.
         number, places = min(
-            enumerate(map(self._find_places, words, lengths)), key=lambda found: len(found[1])
+            enumerate(map(self._find_places, words, lengths)), key=lambda each: len(each[1])
         )
-        for place in places[:MAX_PLACES]:
+        found: set[int] = set()
+        for place in places[: MAX_PLACES + most]:
             start = place - number
             end = start + len(words)
             if start < 0 or end > len(self._plain):
@@ -118,14 +128,17 @@ class _Words:
             else:
                 is_there = all(map(_begin_alike, self._plain[start:end], words, lengths))
             if is_there:
-                return True
-        return False
+                found.add(start)
+            if len(found) == most:
+                break
+        return found
 
     def _find_places(self, word: str, length: int | None) -> list[int]:
         """Return where words begin with so many letters of this one; None: where they equal it."""
         if length not in self._places:
             self._places[length] = self._index(length)
-        return self._places[length].get(word[:length], [])
+        places = self._places[length]
+        return places.get(word[:length], [])
 
     def _index(self, length: int | None) -> dict[str, list[int]]:
         """Return the places of words by so many letters at their beginning (None: all letters)."""
@@ -149,7 +162,10 @@ def _split_words(text: str) -> list[str]:
     words = [text[start:end] for start, end in tokens_of(text)]
     if not _HANGUL.search(text):
         return words
-    return [part for word in words for part in _PARTICLE.split(word)]
+    parts: list[str] = []
+    for word in words:
+        parts += _PARTICLE.split(word)
+    return parts
 
 
 def _plain_words(words: Iterable[str]) -> list[str]:
@@ -193,4 +209,5 @@ def _is_kept(written: Sequence[str], term: Sequence[str]) -> bool:
     """Return whether words are those of a term; capitals may begin it, or be all of it."""
     first, *others = term
     with_capital = [first[:1].upper() + first[1:], *others]
-    return list(written) in (list(term), with_capital, [word.upper() for word in term])
+    in_capitals = [word.upper() for word in term]
+    return list(written) in (list(term), with_capital, in_capitals)

@@ -329,7 +329,7 @@ def test_an_export_says_that_the_page_lacks_the_glossary(tmp_path: Path, capsys:
     with create(tmp_path / "model", "model", {}, {}) as folder:
         for file in open_model(source).artifact.files:
             shutil.copy(source / file, folder)
-        TermGlossary({"dog": "Hund"}).save(folder)
+        TermGlossary([(("dog",), ("Hund",))]).save(folder)
     export_to_html(str(tmp_path / "model"), tmp_path / "page.html")
     assert "limit: the page does not know the glossary" in capsys.readouterr().err
 

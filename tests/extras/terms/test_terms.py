@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -34,7 +35,8 @@ from mtkit.decoding.text.text import Edit, Text, join_texts
 from mtkit.decoding.text.words import Words, spaced_words, tokens_of
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import TranslationWarning, UserError
-from mtkit.extras.terms.glossary import TermGlossary, open_terms
+from mtkit.extras.terms.files import open_terms
+from mtkit.extras.terms.glossary import TermGlossary
 from mtkit.extras.terms.index import index_of
 from mtkit.extras.terms.terms import TermDemand
 from mtkit.report import silently
@@ -231,8 +233,48 @@ def test_a_term_that_stays_untranslated_has_the_letters_of_the_line(
 def test_a_term_that_stands_there_stays_as_it_is_inflected(form: str) -> None:
     translator = translator_of(GERMAN | {"dog": form})
     translation = translate_one("The dog runs.", translator, glossary={"dog": "Hund"})
-    assert translation == translate_one("The dog runs.", translator)
+    assert translation == replace(translate_one("The dog runs.", translator), terms=1)
     assert translation.text == f"Der {form} läuft."
+
+
+SEVERAL = {"dog": ["Hund", "Kläffer"]}
+
+
+@pytest.mark.parametrize(
+    ("dog", "expected"), [("Köter", "Hund"), ("Kläffer", "Kläffer"), ("Hundes", "Hundes")]
+)
+def test_any_translation_of_a_term_will_do_and_the_first_is_put_in(dog: str, expected: str) -> None:
+    translator = translator_of(GERMAN | {"dog": dog})
+    translation = translate_one("The dog runs.", translator, glossary=SEVERAL)
+    assert translation.text == f"Der {expected} läuft."
+    assert translation.missing_terms == []
+
+
+def test_a_line_in_capitals_has_any_translation_of_a_term_in_capitals() -> None:
+    request = COPIER.request.changed(glossary=SEVERAL)
+    (line,) = open_window([Line("THE DOG RUNS.")], TOKENIZER, request).lines
+    (wanted,) = terms_of(line.demands)
+    assert (wanted.text, *wanted.others) == ("HUND", "KLÄFFER")
+
+
+def test_a_term_is_there_as_often_as_in_the_line() -> None:
+    translator = translator_of(GERMAN | {"Dog": "Hund"})
+    translation = translate_one("Dog sees dog", translator, glossary={"dog": "Hund"})
+    assert translation.text == "Hund sieht Hund"
+    assert (translation.terms, translation.missing_terms) == (2, [])
+
+
+def test_each_occurrence_of_a_term_that_is_missing_counts() -> None:
+    translator = translator_of(GERMAN | {"Dog": "Hund"}, has_attention=False)
+    translation = translate_one("Dog sees dog, dog", translator, glossary={"dog": "Hund"})
+    assert (translation.terms, translation.missing_terms) == (3, ["Hund", "Hund"])
+
+
+@given(st.lists(st.sampled_from(["Hund", "Kläffer", "Katze", "Hundes"]), max_size=6))
+def test_the_occurrences_of_all_translations_are_counted_once(words: list[str]) -> None:
+    wanted = TermDemand(start=0, end=1, text="Hund", others=["Kläffer", "Hunde"])
+    text = " ".join(words)
+    assert wanted.count_in(text, len(words) + 1) == len(words) - words.count("Katze")
 
 
 def test_every_hypothesis_has_the_terms() -> None:
@@ -253,7 +295,7 @@ def test_hypotheses_that_differ_only_in_what_a_term_replaces_are_one() -> None:
 
 def test_without_attention_the_plain_translation_stays_and_the_line_is_flagged() -> None:
     translator = translator_of(GERMAN, has_attention=False)
-    with pytest.warns(TranslationWarning, match="1 line lacks a term"):
+    with pytest.warns(TranslationWarning, match="translations lack 1 of 1 glossary term in 1 line"):
         first, second = translator.results(["The dog runs.", "Men run."], glossary=GLOSSARY)
     assert first.text == "Der Köter läuft."
     assert first.missing_terms == ["Hund"]
@@ -335,16 +377,23 @@ def test_only_terms_change_whatever_the_glossary_and_the_translation(
     plain = translate_one(line, translator).text
     targets: list[str] = []
     end = 0
-    for term in index_of(open_terms(entries)).find_terms(line):
+    terms = index_of(open_terms(entries)).find_terms(line)
+    needed = Counter(term.targets[0] for term in terms)
+    enough: dict[str, bool] = {}
+    for term in terms:
         targets += [dictionary.get(word, word) for word in line[end : term.start].split()]
         end = term.end
-        if demand(term.target, is_kept=term.is_kept).is_met(plain):
-            present = (dictionary.get(word, word) for word in line[term.start : end].split())
+        (target,) = term.targets
+        wanted = demand(target, is_kept=term.is_kept)
+        count = needed[target]
+        enough.setdefault(target, wanted.count_in(plain, count) == count)
+        present = [dictionary.get(word, word) for word in line[term.start : end].split()]
+        own = " ".join(reversed(present) if is_reversed else present)
+        if enough[target] or wanted.count_in(own):
             targets += present
             continue
-        has_capital = is_capital(plain[0]) and is_small(term.target[0]) and not term.is_kept
+        has_capital = is_capital(plain[0]) and is_small(target[0]) and not term.is_kept
         is_first = line[end:].strip() == "" if is_reversed else term.start == 0
-        target = term.target
         targets.append(title_case(target[0]) + target[1:] if is_first and has_capital else target)
     targets += [dictionary.get(word, word) for word in line[end:].split()]
     translation = translate_one(line, translator, glossary=entries)
@@ -395,7 +444,7 @@ def test_each_line_has_a_translation_that_has_its_terms_or_names_them_whatever_t
         assert set(translation.missing_terms) <= {wanted.text for wanted in split.demands}
         for wanted in terms_of(split.demands):
             is_there = wanted.text.casefold() in translation.text.casefold()
-            is_met = is_there or wanted.is_met(translation.text)
+            is_met = is_there or wanted.count_in(translation.text)
             assert is_met or wanted.text in translation.missing_terms
 
 
@@ -521,12 +570,12 @@ def test_a_model_without_attention_flags_the_lines_whose_terms_it_lacks(folder: 
 def test_the_language_of_sentences_and_the_target_tag_say_the_direction_of_a_glossary(
     settings: dict[str, str], entries: Dictionary
 ) -> None:
-    glossary = TermGlossary({"dog": "Hund"}, ("en", "de"), "terms.tsv")
+    glossary = TermGlossary([(("dog",), ("Hund",))], ("en", "de"), "terms.tsv")
     request = Request(DecodingSettings.model_validate(settings), glossary=glossary)
     with silently():
         directed = direct_glossary(request, translator_of({}).estimator).glossary
     assert isinstance(directed, TermGlossary)
-    assert directed.entries == entries
+    assert directed.entries == {source: (target,) for source, target in entries.items()}
 
 
 # What is met
@@ -551,7 +600,7 @@ def test_the_language_of_sentences_and_the_target_tag_say_the_direction_of_a_glo
 def test_a_term_is_there_in_any_case_and_as_an_inflected_form(
     target: str, translation: str
 ) -> None:
-    assert demand(target).is_met(translation)
+    assert demand(target).count_in(translation)
 
 
 @pytest.mark.parametrize(
@@ -567,7 +616,7 @@ def test_a_term_is_there_in_any_case_and_as_an_inflected_form(
     ],
 )
 def test_another_word_is_not_the_term(target: str, translation: str) -> None:
-    assert not demand(target).is_met(translation)
+    assert not demand(target).count_in(translation)
 
 
 KEPT = [
@@ -594,7 +643,7 @@ KEPT = [
 def test_a_term_that_stays_untranslated_has_the_same_letters(
     term: str, translation: str, is_there: bool
 ) -> None:
-    assert demand(term, is_kept=True).is_met(translation) == is_there
+    assert demand(term, is_kept=True).count_in(translation) == is_there
 
 
 @given(
@@ -612,8 +661,8 @@ def test_a_term_is_found_at_the_places_where_each_word_is_a_form_of_its_word(
     places = [words[start : start + len(term)] for start in range(len(words) - len(term) + 1)]
     has_form = any(all(map(is_form, place, term)) for place in places)
     text, wanted = " ".join(words), " ".join(term)
-    assert demand(wanted).is_met(text) == has_form
-    assert demand(wanted, is_kept=True).is_met(text) == (term in places)
+    assert bool(demand(wanted).count_in(text)) == has_form
+    assert bool(demand(wanted, is_kept=True).count_in(text)) == (term in places)
 
 
 @pytest.mark.parametrize("entries", [{"dog": ""}, {"dog": "dog"}])
@@ -627,13 +676,19 @@ def test_an_entry_whose_translation_is_the_term_itself_asks_for_the_same_letters
     assert wanted.text == "dog"
 
 
-def test_the_warning_counts_lines_and_names_the_first() -> None:
+def test_the_warning_counts_terms_and_their_lines_and_names_the_first() -> None:
     losses = Losses(lines=10)
-    losses.count([Translation("x"), *[Translation("y", missing_terms=["Hund"])] * 2])
-    assert losses.warnings() == ["2 lines lack a term of the glossary; first: line 12 (Hund)"]
+    assert losses.describe_terms() == "no line has a term of the glossary"
+    missing = Translation("y", terms=2, missing_terms=["Hund"])
+    losses.count([Translation("x"), missing, Translation("x", terms=1), missing])
+    assert losses.warnings() == [
+        "translations lack 2 of 5 glossary terms in 3 lines; first: line 12 (Hund)"
+    ]
     losses = Losses(unit="row")
-    losses.count([Translation("y", missing_terms=["Hund", "Katze"])])
-    assert losses.warnings() == ["1 row lacks a term of the glossary; first: row 1 (Hund)"]
+    losses.count([Translation("y", terms=1, missing_terms=["Hund"])])
+    assert losses.warnings() == [
+        "translations lack 1 of 1 glossary term in 1 row; first: row 1 (Hund)"
+    ]
 
 
 # Commands and model folders
@@ -642,7 +697,7 @@ def test_the_warning_counts_lines_and_names_the_first() -> None:
 def test_a_translator_keeps_the_glossary_that_it_is_loaded_with(folder: Path) -> None:
     translator = load(folder, engine="torch", glossary={"dog": "Hund"})
     assert isinstance(translator.request.glossary, TermGlossary)
-    assert translator.request.glossary.entries == {"dog": "Hund"}
+    assert translator.request.glossary.entries == {"dog": ("Hund",)}
     assert load(folder, engine="torch").request.glossary is None
 
 
@@ -653,7 +708,7 @@ def test_a_model_folder_brings_its_glossary_along(tmp_path: Path, folder: Path) 
         open_terms({"dog": "Hund", "mtkit": ""}).save(other)
     glossary = load(tmp_path / "with glossary").request.glossary
     assert isinstance(glossary, TermGlossary)
-    assert glossary.entries == {"dog": "Hund", "mtkit": ""}
+    assert glossary.entries == {"dog": ("Hund",), "mtkit": ()}
 
 
 def test_a_changed_glossary_does_not_resume_the_output_of_another(
@@ -691,7 +746,7 @@ def test_the_command_warns_of_missing_terms_and_flags_their_lines(
     assert call("translate", str(source), *options, "--flags", str(flags)) == 0
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 2
-    assert "1 line lacks a term of the glossary; first: line 2 (Hund)" in captured.err
+    assert "translations lack 1 of 1 glossary term in 1 line; first: line 2 (Hund)" in captured.err
     records = [json.loads(line) for line in flags.read_text().splitlines()]
     assert "missing_terms" not in records[0]
     assert records[1]["missing_terms"] == ["Hund"] and "term" in records[1]["flags"]
@@ -707,7 +762,7 @@ def test_a_column_of_a_table_is_translated_with_the_glossary(
     assert call("translate", str(table), *options, "--columns", "English") == 0
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 3
-    assert "1 row lacks a term of the glossary; first: row 3 (Hund)" in captured.err
+    assert "translations lack 1 of 1 glossary term in 1 row; first: row 3 (Hund)" in captured.err
 
 
 def test_a_faulty_glossary_is_one_line_on_stderr(
