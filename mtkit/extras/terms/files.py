@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from mtkit.config.language_codes import find_language, is_language_code, is_language_name
 from mtkit.corpus.columns import is_column_name
 from mtkit.corpus.files import open_input, tell_once, text_lines
-from mtkit.corpus.importers import find_importer, place_of
+from mtkit.corpus.importers import find_importer, place_of, suffix_of
 from mtkit.decoding.glossary import Glossary
 from mtkit.errors import UserError
 from mtkit.extras.terms.glossary import COMMENT, QUOTED_CELL, Concept, TermGlossary, split_cell
+from mtkit.extras.terms.tbx import read_termbase
 from mtkit.report import plural, say
 
 MAX_TERM_CHARACTERS = 500
@@ -64,8 +65,9 @@ def open_terms(glossary: str | Path | Mapping[str, Any] | Glossary) -> TermGloss
 def read_terms(path: Path) -> TermGlossary:
     """Read a glossary: a row for each term, with its translations in other cells.
 
-    The name of a file tells that it is a .csv, a .jsonl or a spreadsheet; any other file has tabs
-    between the cells. The first row may be a header. Say how many terms there are.
+    The name of a file tells that it is a .csv, a .jsonl, a spreadsheet or a termbase (.tbx); any
+    other file has tabs between the cells. The first row may be a header. Say how many terms there
+    are.
 
     Raises:
         UserError: the file cannot be read, or an entry is faulty; the message names the line.
@@ -82,6 +84,8 @@ def load_terms(path: Path) -> TermGlossary:
         UserError: the file is damaged.
     """
     name = str(path)
+    if suffix_of(name) == ".tbx":
+        return read_termbase(name)
     place = partial(place_of, name)
     concepts: list[Concept] = []
     header: _Header | None = None
