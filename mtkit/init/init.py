@@ -442,11 +442,11 @@ def _count_pairs(options: InitOptions, written: WrittenCorpus) -> dict[str, int]
         "- blank on a side": blank,
         "- held out for validation": counts["valid"],
         "- held out for testing": counts["test"],
-        "- left out (in validation, test or kept text)": counts[LEFT_OUT],
-        "- not used for testing: duplicates, faulty, or of the training text": in_no_file,
+        "- left out (in valid, test or keep)": counts[LEFT_OUT],
+        "- unfit for testing (faulty, not new)": in_no_file,
         "- repeated, so dropped in training": written.repeated,
     }
     for rule, count in facts.broken_rules.items():
         # An estimate from a sample.
-        rows[f"- dropped in training by the rule {rule}, about"] = count
+        rows[f"- dropped in training: {rule}, about"] = count
     return rows

@@ -535,7 +535,7 @@ def test_given_sets_are_used_and_told_how_many_pairs_have_their_text(
         source in sources[:10] or target in targets[:30]
         for source, target in zip(sources, targets, strict=True)
     )
-    (row,) = re.findall(r"^- left out \(in validation.* ([\d,]+)$", capsys.readouterr().out, re.M)
+    (row,) = re.findall(r"^- left out \(in valid.* ([\d,]+)$", capsys.readouterr().out, re.M)
     assert int(row) == left_out >= 30
     for language in LANGUAGES:
         assert not {*lines_of(f"mtkit-data/train.{language}")} & {*lines_of(f"t.{language}")}
@@ -565,6 +565,8 @@ def test_the_counts_add_up_and_training_drops_what_is_said(
     numbers = [int(number.replace(",", "")) for _, number in counts]
     assert numbers[0] == len(rows) and numbers[0] == sum(numbers[1:])
     assert counts[1] == ("- blank on a side", "2")
+    three_columns = 3 * len("  1,000,000")
+    assert max(len(label) for label, _ in counts) + three_columns <= 80
     config = load_config("mtkit.yaml", ["tokenizer.vocab_size=1000"])
     train_tokenizer(config)
     batches = build_batches(config)

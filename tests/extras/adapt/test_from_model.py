@@ -466,7 +466,7 @@ def test_no_text_that_measures_a_model_is_trained_on(
     languages = [] if "--tags" in ROADS[road] else ["--languages", "en", "de"]
     assert call("init", *ROADS[road], *languages) == 0
     (left_out,) = re.findall(
-        r"^- left out \(in validation, test or kept text\)(.*)|\Z", capsys.readouterr().out, re.M
+        r"^- left out \(in valid, test or keep\)(.*)|\Z", capsys.readouterr().out, re.M
     )[:1]
     assert bool(left_out) == (road != "a new model")
 
