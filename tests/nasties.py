@@ -122,8 +122,8 @@ TABLES: dict[str, tuple[str, bytes, str | None]] = {
     "more columns than are used": ("t.tsv", b"A dog.\tEin Hund.\tx\n", None),
     "blank lines": ("t.tsv", b"\nA dog.\tEin Hund.\n \n\n", None),
     "Windows": ("t.tsv", b"\xef\xbb\xbfA dog.\tEin Hund.\r\n", None),
-    "one column": ("t.tsv", b"a\tb\na b\n", r"t\.tsv:2: columns 0 and 1 .* has only 1"),
-    "no table": ("t.tsv", ALL, r"t\.tsv:1: columns 0 and 1"),
+    "one column": ("t.tsv", b"a\tb\na b\n", r"t\.tsv:2: columns A and B .* has only 1"),
+    "no table": ("t.tsv", ALL, r"t\.tsv:1: columns A and B"),
     "JSON strings of everything": (
         "t.jsonl",
         b"".join(json.dumps({"s": a, "t": "x"}).encode() + b"\n" for a in VALID.values()),

@@ -27,7 +27,7 @@ class EqualSigns(Importer):
     def choose_columns(self, path, columns, languages):
         return 0, 1
 
-    check_input = check_output = open_column = lambda *_: None
+    check_translation = open_column = lambda *_: None
 
 
 def shout(segment, context):

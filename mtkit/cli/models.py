@@ -15,6 +15,7 @@ from mtkit.cli.options import (
     Json,
     Language,
     Model,
+    Sheet,
     Tag,
     refuse,
 )
@@ -33,8 +34,14 @@ def score(
         ),
     ] = None,
     hypotheses: Annotated[
-        list[Path] | None, Argument(metavar="HYP", help="File of translations (default: stdin).")
+        list[Path] | None,
+        Argument(metavar="HYP", help="File of translations (default: stdin); or one table."),
     ] = None,
+    columns: Annotated[
+        tuple[str, str] | None,
+        Option(metavar="R T", help="Columns of references and translations, both in one table."),
+    ] = None,
+    sheet: Sheet = None,
     language: Language = None,
     source: Annotated[
         Path | None, Option(metavar="FILE", help="Source text of the translations.")
@@ -63,10 +70,17 @@ def score(
 
     Prints BLEU, chrF and TER with sacreBLEU's signatures and 95 % confidence intervals. With
     --source and no -r, a model predicts chrF and says what is probably wrong. With only --scores,
-    compares these scores.
+    compares these scores. A table may hold both references and translations.
     Example: mtkit score -r test.fr a.txt b.txt --paired
     """
-    if reference:
+    loaded = None
+    if columns:
+        refuse("cannot be used with --columns", source=source)
+        load_columns = plugins.load_plugin("actions", "load_columns")
+        loaded = load_columns([*(reference or []), *(hypotheses or [])], columns, sheet)
+    else:
+        refuse("needs --columns, of references and translations", sheet=sheet)
+    if reference or columns:
         refuse("cannot be used with references", model=model, tag=tag, glossary=glossary)
     else:
         refuse("needs references; give them with -r", language=language)
@@ -81,10 +95,11 @@ def score(
     from mtkit.artifacts.records import dump_record
     from mtkit.scoring.score import score_files, score_line_files, score_lines
 
-    if reference:
+    if reference or columns:
         systems = score_files(
-            reference,
+            reference or [],
             hypotheses or [],
+            loaded=loaded,
             language=language,
             source=source,
             paired=paired,

@@ -210,9 +210,10 @@ Columns = Annotated[
     Option(
         "--columns",
         metavar="S T",
-        help="Source and target columns, by name or number (default: the two that hold text).",
+        help="Source and target columns: name, letter or number (default: the two that hold text).",
     ),
 ]
+Sheet = Annotated[str | None, Option(metavar="NAME", help="Sheet (default: that with the text).")]
 Languages = Annotated[
     tuple[str, str] | None,
     Option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Columns, Json, Languages, refuse
+from mtkit.cli.options import Columns, Json, Languages, Sheet, refuse
 from mtkit.errors import UserError
 from mtkit.report import plural, say
 
@@ -27,6 +27,7 @@ def check(
     source: Annotated[str | None, Argument(metavar="SOURCE", help=SOURCE_HELP)] = None,
     target: Target = None,
     columns: Columns = None,
+    sheet: Sheet = None,
     config: Annotated[
         Path | None,
         Option("-c", "--config", help="YAML config: check all its corpora, not SOURCE and TARGET."),
@@ -54,11 +55,12 @@ def check(
     corpora: NamedCorpora
     declared: tuple[str | None, str | None]
     if config is None:
-        corpus = named_corpus(str(source), target, columns, languages)
+        corpus = named_corpus(str(source), target, columns, languages, sheet)
         corpora = {"train": corpus}
         declared = languages or declared_languages(corpus)
     else:
-        refuse("cannot be used with -c, because the config gives the columns", columns=columns)
+        why = "cannot be used with -c, because the config gives sheets and columns"
+        refuse(why, columns=columns, sheet=sheet)
         from mtkit.config.yaml import read_config
 
         settings, _ = read_config(config, [], None)
@@ -123,6 +125,7 @@ def init(
         Option(metavar="DIR", help="Run directory (default: runs/ and the name of the config)."),
     ] = None,
     columns: Columns = None,
+    sheet: Sheet = None,
     languages: Languages = None,
     valid: Annotated[
         tuple[Path, Path] | None, Option(metavar="S T", help="Validation set (default: held out).")
@@ -169,14 +172,14 @@ def init(
         why = "is for one corpus; with --tags, `init` holds out pairs of each corpus"
         refuse(why, valid=valid, test=test)
         refuse("is for one corpus; with --tags, languages are identified", languages=languages)
-        corpora = _tagged_corpora(words, tags, columns)
+        corpora = _tagged_corpora(words, tags, columns, sheet)
     else:
         if more:
             raise UserError(
                 f"init: {len(words)} files; for several languages in one model, give the tag of "
                 "each corpus, such as --tags yor hau"
             )
-        corpora = [named_corpus(source, target, columns, languages)]
+        corpora = [named_corpus(source, target, columns, languages, sheet)]
     from mtkit.config.corpora import TextCorpus
     from mtkit.init.init import init as init_corpus
     from mtkit.init.proposal import InitOptions
@@ -206,7 +209,7 @@ def init(
 
 
 def _tagged_corpora(
-    words: list[str], tags: list[str], columns: tuple[str, str] | None
+    words: list[str], tags: list[str], columns: tuple[str, str] | None, sheet: str | None
 ) -> list[Corpus]:
     """Return a corpus for each tag: of one table or dataset each, or of two text files each.
 
@@ -232,7 +235,7 @@ def _tagged_corpora(
     corpora: list[Corpus] = []
     for number, name in enumerate(names):
         source, *target = words[number * per_tag : (number + 1) * per_tag]
-        corpus = named_corpus(source, target[0] if target else None, columns)
+        corpus = named_corpus(source, target[0] if target else None, columns, sheet=sheet)
         corpora.append(corpus.model_copy(update={"target_tag": name}))
     return corpora
 
@@ -242,6 +245,7 @@ def named_corpus(
     target: str | None,
     columns: tuple[str, str] | None,
     languages: tuple[str, str] | None = None,
+    sheet: str | None = None,
 ) -> Corpus:
     """Return the corpus: two text files, a table or a dataset; UserError if this is unclear.
 
@@ -250,7 +254,8 @@ def named_corpus(
     from mtkit.config.corpora import DatasetCorpus, TableCorpus, TextCorpus
 
     if target is not None:
-        refuse("is only for a table or dataset, not for two text files", columns=columns)
+        why = "is only for a table or dataset, not for two text files"
+        refuse(why, columns=columns, sheet=sheet)
         from mtkit.corpus.importers import find_importer
 
         importers = [find_importer(source), find_importer(target)]
@@ -267,10 +272,10 @@ def named_corpus(
     from mtkit.corpus.files import refuse_misnamed_table, refuse_name
     from mtkit.corpus.importers import find_importer, name_suffixes
 
-    importer = find_importer(source)
+    importer = find_importer(source, sheet)
     if importer is not None:
         first, second = importer.choose_columns(source, columns, languages)
-        return TableCorpus(table=source, source_column=first, target_column=second)
+        return TableCorpus(table=source, source_column=first, target_column=second, sheet=sheet)
     refuse_name(source)
     if Path(source).is_file():
         refuse_misnamed_table(source)

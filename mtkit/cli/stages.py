@@ -25,6 +25,7 @@ from mtkit.cli.options import (
     Glossary,
     Models,
     Overrides,
+    Sheet,
     Tag,
     refuse,
 )
@@ -249,9 +250,10 @@ def translate(
         str | None,
         Option(
             metavar="COLUMN",
-            help="Translate this column of a table, by name or number, and add a column to it.",
+            help="Translate this column of a table (name, letter or number), and add a column.",
         ),
     ] = None,
+    sheet: Sheet = None,
     alignments: Annotated[
         bool, Option("--alignments", help="Append a tab and word alignments such as 0-0 1-2.")
     ] = False,
@@ -311,9 +313,9 @@ def translate(
     from mtkit.decoding.translate import translate as translate_files
 
     # Before a model is loaded.
-    importer = None if text is None else find_importer(str(text))
+    importer = None if text is None else find_importer(str(text), sheet)
     if importer is not None:
-        importer.check_input(str(text), columns)
+        importer.check_translation(str(text), columns, output)
     elif text is not None:
         refuse_name(str(text))
         refuse_misnamed_input(str(text))
@@ -322,6 +324,8 @@ def translate(
         refuse(one_each, n_best=n_best, jsonl=jsonl, alignments=alignments, prefix=prefix)
         if importer is None:
             raise UserError(f"--columns needs a table as INPUT: {name_suffixes()}")
+    else:
+        refuse("needs a table and --columns", sheet=sheet)
     if resume:
         refuse(
             "cannot be used with --resume, because the flags of earlier lines are not kept",
@@ -333,6 +337,7 @@ def translate(
         prefixes=prefix,
         resume=resume,
         column=columns,
+        sheet=sheet,
         glossary=glossary,
         flags=flags,
         part=None if part is None else FilePart.parse(part),

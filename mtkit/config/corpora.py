@@ -47,13 +47,14 @@ class TextCorpus(Settings):
 class TableCorpus(Settings):
     """.csv, .tsv, .jsonl or .tmx files, plain or .gz; or spreadsheets, .xlsx or .ods.
 
-    A column is a number from 0, or a name in the first row; in a .jsonl it is a key, and in a
-    translation memory (.tmx) a language.
+    A column is a number from 0, a name in the header, or a letter such as C; in a .jsonl it is a
+    key, and in a translation memory (.tmx) a language.
     """
 
     table: Paths = Field(description="table, or a list of tables with the same columns")
     source_column: str | int = Field(0, description="column of the source text")
     target_column: str | int = Field(1, description="column of the target text")
+    sheet: str | None = Field(None, description="sheet of a spreadsheet (default: with the text)")
     weight: Weight = 1.0
     tag: SourceTag = None
     target_tag: LanguageOfTargets = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
@@ -20,9 +21,13 @@ Texts = Generator[tuple[str, int, str, str]]
 """The file, row or line, source and target of each pair."""
 
 
+@dataclass(frozen=True)
 class Importer(ABC):
     """Reads the files of one format."""
 
+    sheet: str | None = None
+    """The sheet to read; None: the importer chooses one, if the format has sheets."""
+    has_sheets: ClassVar[bool] = False
     counts_rows: ClassVar[bool] = False
     """Whether messages number rows instead of lines, because a cell may have several lines."""
     column_option: ClassVar[str] = "--columns"
@@ -68,15 +73,14 @@ class Importer(ABC):
         raise UserError(f"{path}: a glossary has rows (source, tab, target); write a .tsv or .csv")
 
     @abstractmethod
-    def check_input(self, path: str, column: str | None) -> None:
-        """Raise UserError unless the column can be translated; None: the user has named none."""
+    def check_translation(self, path: str, column: str | None, output: Path | None) -> None:
+        """Raise UserError unless the column can be translated into a file with such a name.
+
+        `column`: None if the user has named none. `output`: None stands for standard output.
+        """
 
     @abstractmethod
-    def check_output(self, path: str, output: Path) -> None:
-        """Raise UserError if `output` has the name of another format than the translated file."""
-
-    @abstractmethod
-    def open_column(self, path: str, column: str) -> Any:
+    def open_column(self, path: str, column: str, output: Path | None) -> Any:
         """Open a file to translate one column; return an `Input` of mtkit.decoding.translate.
 
         Raises:
@@ -89,10 +93,19 @@ def suffix_of(path: str) -> str:
     return PurePath(path.lower().removesuffix(".gz")).suffix
 
 
-def find_importer(path: str) -> Importer | None:
-    """Return what reads files with such a name; None if they are read as lines of text."""
+def find_importer(path: str, sheet: str | None = None) -> Importer | None:
+    """Return what reads files with such a name; None if they are read as lines of text.
+
+    Raises:
+        UserError: a sheet is named, but such a file has none.
+    """
     suffix = suffix_of(path)
-    return _load_importer(suffix) if suffix in plugins.find_plugins("importers") else None
+    importer = _load_importer(suffix) if suffix in plugins.find_plugins("importers") else None
+    if sheet is None:
+        return importer
+    if importer is None or not importer.has_sheets:
+        raise UserError(f"{path} has no sheets; leave out the name of a sheet, {sheet!r}")
+    return replace(importer, sheet=sheet)
 
 
 @cache

@@ -223,7 +223,8 @@ def _content(corpus: Corpus, hash_text: Callable[[Path], str]) -> dict[str, Any]
         return {"source": hash_files(corpus.source), "target": hash_files(corpus.target)}
     columns = [corpus.source_column, corpus.target_column]
     if isinstance(corpus, TableCorpus):
-        return {"table": [hash_files(corpus.table), columns]}
+        sheet = [] if corpus.sheet is None else [corpus.sheet]
+        return {"table": [hash_files(corpus.table), columns, *sheet]}
     folder = Path(corpus.dataset)
     with _dataset_errors(corpus):
         if folder.is_dir():
@@ -273,7 +274,7 @@ def _read_texts(source_path: str, target_path: str) -> Texts:
 
 def _read_table(corpus: TableCorpus, path: str) -> Texts:
     """Yield all rows except a header; a blank row is a blank pair."""
-    importer = find_importer(path)
+    importer = find_importer(path, corpus.sheet)
     if importer is None:
         raise UserError(f"{path}: the name of a table ends in {name_suffixes()}")
     return importer.read(path, (corpus.source_column, corpus.target_column))

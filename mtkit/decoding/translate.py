@@ -78,7 +78,9 @@ class Files:
     resume: bool = False
     """Resume where an interrupted command stopped, if `is_resumable`."""
     column: str | None = None
-    """If the input is a table: the column to translate, by name or number."""
+    """If the input is a table: the column to translate, by name, letter or number."""
+    sheet: str | None = None
+    """The sheet of a spreadsheet; None: the importer chooses one."""
     glossary: Path | None = None
     """The file of terms, which the translator has read."""
     flags: Path | None = None
@@ -89,7 +91,7 @@ class Files:
     @property
     def importer(self) -> Importer:
         """What reads the input, of which a column is translated."""
-        importer = find_importer(str(self.input))
+        importer = find_importer(str(self.input), self.sheet)
         assert importer is not None  # `--columns` is for such files
         return importer
 
@@ -110,8 +112,6 @@ class Files:
         for path in filter(None, (self.output, self.flags)):
             if path.suffix == ".gz":
                 raise UserError(f"{path}: the output is plain text; choose a name without .gz")
-        if self.output and self.column is not None:
-            self.importer.check_output(str(self.input), self.output)
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
         for output in filter(None, (self.output, self.flags)):
             check_output(output)
@@ -287,7 +287,7 @@ class TextInput(Input):
 @contextmanager
 def _open_input(files: Files, form: Format) -> Iterator[Input]:
     if files.column is not None:
-        table: Input = files.importer.open_column(str(files.input), files.column)
+        table: Input = files.importer.open_column(str(files.input), files.column, files.output)
         if files.resume and table.encoding != "utf-8":
             raise UserError(f"{files.input}: --resume needs a table in UTF-8")
         yield table
@@ -443,7 +443,7 @@ def _dependencies(translator: Translator, files: Files, form: Format) -> dict[st
         "the model": " ".join(model.artifact.identity for model in translator.models),
         "the engine": translator.engine.name,
         "the settings": request.settings.model_dump(),
-        "the form of the output": asdict(form) | {"column": files.column},
+        "the form of the output": asdict(form) | {"column": files.column, "sheet": files.sheet},
         "the part": asdict(files.part) if files.part else None,
         "the sampling": request.sampling.model_dump() if request.sampling else None,
     }

@@ -21,28 +21,29 @@ from mtkit.scoring.metrics import MAX_SENTENCE_CHARACTERS, without_blanks
 STDIN = "stdin"
 SOURCE_FILE, REFERENCE_FILE, HYPOTHESES_FILE = "source.txt", "reference.txt", "hypotheses.txt"
 """The files of RUN/test."""
+TextsToScore = tuple[dict[str, list[str]], dict[str, list[str]]]
+"""The lines of references, and those of systems, by their names."""
 
 
 def read_texts(
-    references: Sequence[Path], hypotheses: Sequence[Path], source: Path | None
+    references: Sequence[Path],
+    hypotheses: Sequence[Path],
+    source: Path | None,
+    loaded: TextsToScore | None = None,
 ) -> tuple[list[list[str]], dict[str, list[str]], list[str]]:
     """Read parallel lines: references, systems by the name of their file (or stdin), sources.
+
+    `loaded`: references and systems that were read from a table, in place of files.
 
     Raises:
         UserError: a file is missing, empty, not UTF-8, given twice, or has another length.
     """
-    reference_texts = {str(path): load_lines(path) for path in references}
-    if len(reference_texts) < len(references):
-        raise UserError("a file of references is given twice; give each file once")
-    hypothesis_files: Sequence[Path | None] = hypotheses or [None]
-    systems = {str(path or STDIN): load_lines(path) for path in hypothesis_files}
-    if len(systems) < len(hypothesis_files):
-        raise UserError("a file of hypotheses is given twice; give each file once")
+    reference_texts, systems = loaded or _load_files(references, hypotheses)
     for name, lines in reference_texts.items():
         if all(is_blank(line) for line in lines):
             raise UserError(f"{name} has only blank lines, so there is nothing to compare with")
     sources = {} if source is None else {str(source): load_lines(source)}
-    _check_lengths(references[0], reference_texts | systems | sources)
+    _check_lengths(reference_texts | systems | sources)
     _report_blanks(reference_texts)
     for name, lines in systems.items():
         if _is_tokenised(lines):
@@ -56,12 +57,24 @@ def read_texts(
     return list(reference_texts.values()), systems, next(iter(sources.values()), [])
 
 
-def _check_lengths(reference: Path, texts: Mapping[str, list[str]]) -> None:
-    """Check that every text has as many lines as the first reference."""
-    expected = len(texts[str(reference)])
+def _load_files(references: Sequence[Path], hypotheses: Sequence[Path]) -> TextsToScore:
+    """Return the lines of references, and of systems, by the names of their files."""
+    reference_texts = {str(path): load_lines(path) for path in references}
+    if len(reference_texts) < len(references):
+        raise UserError("a file of references is given twice; give each file once")
+    hypothesis_files: Sequence[Path | None] = hypotheses or [None]
+    systems = {str(path or STDIN): load_lines(path) for path in hypothesis_files}
+    if len(systems) < len(hypothesis_files):
+        raise UserError("a file of hypotheses is given twice; give each file once")
+    return reference_texts, systems
+
+
+def _check_lengths(texts: Mapping[str, list[str]]) -> None:
+    """Check that every text has as many lines as the first, which is a reference."""
+    first, *_ = texts
     for name, lines in texts.items():
-        if len(lines) != expected:
-            counts = f"has {plural(len(lines), 'line')}, but {reference} has {expected:,}"
+        if len(lines) != len(texts[first]):
+            counts = f"has {plural(len(lines), 'line')}, but {first} has {len(texts[first]):,}"
             raise UserError(f"{name} {counts}; line n must belong to line n")
 
 

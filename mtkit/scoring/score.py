@@ -17,7 +17,7 @@ from mtkit.artifacts.runs import config_of
 from mtkit.errors import UserError
 from mtkit.report import header, plural, printable, say, table, warn, wrap
 from mtkit.scoring import metrics
-from mtkit.scoring.line_files import read_texts
+from mtkit.scoring.line_files import TextsToScore, read_texts
 from mtkit.scoring.line_scores import LINE_SCORES, read_line_scores, score_by_lines
 from mtkit.scoring.metrics import (
     MAIN_METRICS,
@@ -87,6 +87,7 @@ def score_files(
     references: Sequence[Path],
     hypotheses: Sequence[Path] = (),
     *,
+    loaded: TextsToScore | None = None,
     language: str | None = None,
     source: Path | None = None,
     paired: bool = False,
@@ -95,6 +96,7 @@ def score_files(
 ) -> list[SystemScores]:
     """Score every file of hypotheses, or stdin, by every metric that applies.
 
+    `loaded`: references and systems that were read from a table, in place of files.
     `language` of the text chooses BLEU's tokenizer, and adds metrics (default for files of a run:
     its target language). `paired`: test every system against the first. `worst`: how many sentences
     with the lowest chrF to keep per system. `line_scores`: files with the scores of the lines of
@@ -103,14 +105,14 @@ def score_files(
     Raises:
         UserError: a file cannot be scored.
     """
-    right, texts, sources = read_texts(references, hypotheses, source)
+    right, texts, sources = read_texts(references, hypotheses, source, loaded)
     if line_scores and len(line_scores) != len(texts):
         raise UserError(
             f"--scores: {plural(len(line_scores), 'file')} for {plural(len(texts), 'system')}; "
             "give one for each system, in the same order"
         )
     means = score_by_lines(read_line_scores(line_scores, lines=len(right[0])), test=paired)
-    writing = Writing.of(language or _language_of_run(references[0]), right[0])
+    writing = Writing.of(language or _language_of_run(references), right[0])
     systems = score_systems(texts, right, writing, paired)
     copied_source = score_rows(range(len(sources)), sources, right, writing) if sources else {}
     return [
@@ -138,11 +140,11 @@ def score_line_files(paths: Sequence[Path], *, paired: bool = False) -> list[Sys
     ]
 
 
-def _language_of_run(reference: Path) -> str | None:
-    """Return the target language of a run if the file is in the test folder of this run."""
-    if kind_at(reference.parent) != "test":
+def _language_of_run(references: Sequence[Path]) -> str | None:
+    """Return the target language of a run if the first file is in the test folder of this run."""
+    if not references or kind_at(references[0].parent) != "test":
         return None
-    return config_of(reference.resolve().parents[1]).data.target_language
+    return config_of(references[0].resolve().parents[1]).data.target_language
 
 
 def score_systems(

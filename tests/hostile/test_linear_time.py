@@ -39,7 +39,7 @@ import pytest
 from folders import train
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.decoding import DecodingSettings
-from mtkit.corpus.columns import find_texts, has_header
+from mtkit.corpus.importers import find_importer
 from mtkit.corpus.lost_letters import check_lost_letters
 from mtkit.corpus.misalignment import find_passages, line_features
 from mtkit.corpus.read import Pair, hash_of
@@ -61,7 +61,7 @@ from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.errors import MtkitError
 from mtkit.extras.adapt.new_pieces import learn_pieces
 from mtkit.extras.protect.protect import protect
-from mtkit.extras.tables.tables import find_columns, read_table
+from mtkit.extras.tables.layout import find_texts, has_header
 from mtkit.extras.terms.files import open_terms, read_terms
 from mtkit.extras.terms.index import index_of
 from mtkit.extras.terms.terms import TermDemand
@@ -458,10 +458,12 @@ def read_as_table(name: str, content: Callable[[str], str], text: str) -> None:
     path = Path(name)
     path.write_text(content(text), encoding="utf-8", errors="replace")
     columns = ("a", "b") if name.endswith(("jsonl", "tmx")) else (0, 1)
+    importer = find_importer(name)
+    assert importer is not None
     with suppress(MtkitError):
-        list(read_table(name, columns))
+        list(importer.read(name, columns))
     with suppress(MtkitError):
-        find_columns(name)
+        importer.choose_columns(name, None, None)
 
 
 def learn_new_pieces(text: str) -> None:

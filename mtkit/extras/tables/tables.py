@@ -3,82 +3,60 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any
 
-from mtkit.corpus.columns import (
-    Columns,
-    SampleRows,
-    explain_missing_column,
-    find_texts,
-    has_header,
-    is_column_name,
-    name_cells,
-    names_of_columns,
-    text_at,
-)
-from mtkit.corpus.files import read_lines, tell_once
+from mtkit.corpus.columns import Columns, is_column_name, name_cells, names_of_columns, text_at
+from mtkit.corpus.files import read_lines
 from mtkit.corpus.importers import Texts, place_of, suffix_of
 from mtkit.errors import UserError
-from mtkit.extras.tables.rows import DELIMITER_NAMES, SAMPLE_ROWS, Row, read_rows
-from mtkit.extras.tables.sheets import is_sheet, read_sheet
-from mtkit.report import fitted, plural, printable, say
+from mtkit.extras.tables.layout import (
+    below_titles,
+    find_layout,
+    find_texts,
+    has_header,
+    name_column,
+    sample_cells,
+)
+from mtkit.extras.tables.rows import DELIMITER_NAMES, SAMPLE_ROWS, Row
+from mtkit.report import plural, say
 
-MAX_SHOWN_CELLS = 40
-"""Width of the text of a first pair in a message, in terminal cells."""
 
-
-def parse_column(name: str) -> int | str:
-    """Return the number that the user has given for a column, or the name."""
-    return int(name) if re.fullmatch(r"[0-9]+", name) else name
-
-
-def read_table(path: str, columns: Columns) -> Generator[tuple[str, int, str, str]]:
-    """Yield the texts of each row except a header; a blank row is a blank pair.
+def read_table(path: str, columns: Columns, rows: Iterator[Row]) -> Texts:
+    """Yield the texts of each row below the header; a blank row is a blank pair.
 
     Raises:
         UserError: the table has no such columns, or a row cannot be read.
     """
-    if suffix_of(path) == ".jsonl":
-        with closing(read_lines(path)) as lines:
-            yield from _read_records(path, columns, lines)
-    else:
-        with closing(open_rows(path, columns)) as rows:
-            yield from _read_rows(path, columns, rows)
+    sample = list(islice(rows, SAMPLE_ROWS))
+    layout = find_layout(path, columns, sample)
+    source, target = layout.columns
+    for row in chain(sample, rows):
+        if row.number < layout.first_text_row:
+            continue
+        if not row.cells:
+            yield path, row.number, "", ""
+        elif max(source, target) < len(row.cells):
+            yield path, row.number, row.cells[source], row.cells[target]
+        else:
+            _refuse_other_delimiter(path, row)
+            raise _too_few_cells(path, row, layout.columns)
 
 
-def open_rows(path: str, columns: Iterable[str | int] = ()) -> Generator[Row]:
-    """Yield the rows of a table other than a .jsonl; errors are as in `read_rows`.
-
-    Of a spreadsheet, read the sheet that has the given columns.
-    """
-    if is_sheet(path):
-        with closing(read_sheet(path, columns)) as lines:
-            yield from read_rows(path, lines)
-        return
-    with closing(read_lines(path)) as lines:
-        yield from read_rows(path, (f"{line}\n" for line in lines))
-
-
-def find_columns(path: str) -> Columns:
+def find_columns(path: str, rows: Iterator[Row]) -> Columns:
     """Return the columns of source and target; raise UserError if the choice is not clear."""
-    if suffix_of(path) == ".jsonl":
-        return _find_keys(path)
-    with closing(open_rows(path)) as all_rows:
-        rows = sample_cells(islice(all_rows, SAMPLE_ROWS))
-    if not rows:
+    cells = below_titles(sample_cells(islice(rows, SAMPLE_ROWS)))
+    if not cells:
         return 0, 1
-    first = rows[0]
-    text_columns = find_texts(rows)
+    first = cells[0]
+    text_columns = find_texts(cells)
     named = [column for column in text_columns if is_column_name(first[column])]
     if len(named) == 2:
         source, target = named
-    elif len(text_columns) > 2 and has_header(rows, text_columns):
+    elif len(text_columns) > 2 and has_header(cells, text_columns):
         raise UserError(
             f"{path}: choose two of its columns with --columns S T: {name_cells(first)}"
         )
@@ -87,23 +65,18 @@ def find_columns(path: str) -> Columns:
     else:
         source, target = 0, 1
     if len(first) > 2:
-        if has_header(rows, (source, target)) and first[source].strip() and first[target].strip():
-            say(f"{path}: reading columns '{first[source]}' and '{first[target]}'")
-        else:
-            say(f"{path}: reading columns {source} and {target}, numbered from 0")
+        header = first if has_header(cells, (source, target)) else []
+        names = f"{name_column(source, header)} and {name_column(target, header)}"
+        say(f"{path}: reading columns {names}")
     return source, target
 
 
-def has_several_texts(path: str) -> bool:
-    """Return whether a row of a .csv, .tsv or .jsonl holds several texts."""
-    if suffix_of(path) == ".jsonl":
-        return True
-    with closing(open_rows(path)) as rows:
-        sample = sample_cells(islice(rows, SAMPLE_ROWS))
-    return len(find_texts(sample)) > 1
+def has_several_texts(rows: Iterator[Row]) -> bool:
+    """Return whether a row holds several texts."""
+    return len(find_texts(below_titles(sample_cells(islice(rows, SAMPLE_ROWS))))) > 1
 
 
-def _find_keys(path: str) -> tuple[str, str]:
+def find_keys(path: str) -> tuple[str, str]:
     """Return the only two keys of a .jsonl with texts; raise UserError if it has others."""
     record = _first_record(path)
     keys = list(names_of_columns(record))
@@ -124,43 +97,41 @@ def _holds_text(record: Any, key: str) -> bool:
         return False
 
 
-def describe_columns(path: str) -> str:
-    """Return the names of the columns, for messages; without a header, their numbers.
+def describe_keys(path: str) -> str:
+    """Return the keys of the first object of a .jsonl, for messages."""
+    return name_cells(names_of_columns(_first_record(path)))
+
+
+def describe_columns(path: str, rows: Iterator[Row]) -> str:
+    """Return the names of the columns, for messages; without a header, their letters and numbers.
 
     A table without text has none.
     """
-    if suffix_of(path) == ".jsonl":
-        return name_cells(names_of_columns(_first_record(path)))
-    with closing(open_rows(path)) as all_rows:
-        sample = list(islice(all_rows, SAMPLE_ROWS))
+    sample = list(islice(rows, SAMPLE_ROWS))
     for row in sample[:1]:
         _refuse_other_delimiter(path, row)
-    rows = sample_cells(sample)
-    first = rows[0] if rows else []
-    texts = find_texts(rows)
-    if has_header(rows, texts):
-        return name_cells(first)
-    if not first:
+    cells = below_titles(sample_cells(sample))
+    if has_header(cells, find_texts(cells)):
+        return name_cells(cells[0])
+    if not cells:
         return "none"
+    last = len(cells[0]) - 1
     # `has_header` is a guess: the user may know that the first row has names.
-    return f"0 to {len(first) - 1}, or a name in the first row"
+    return f"A to {name_column(last)}, 0 to {last}, or a name in the first row"
 
 
-def sample_cells(rows: Iterable[Row]) -> list[list[str]]:
-    """Return the cells of the rows that are not blank."""
-    return [row.cells for row in rows if row.cells]
-
-
-def _read_records(path: str, columns: Columns, lines: Iterable[str]) -> Texts:
+def read_records(path: str, columns: Columns) -> Texts:
+    """Yield the texts of each object of a .jsonl; errors are as in `read_table`."""
     source, target = columns
     if not (isinstance(source, str) and isinstance(target, str)):
         raise UserError(f"{path}: the columns of a .jsonl are keys of its objects, not {columns}")
-    for number, line in enumerate(lines, 1):
-        where = f"{path}:{number}"
-        record = parse_record(line, where)
-        source_text = text_at(record, source, where)
-        target_text = text_at(record, target, where)
-        yield path, number, source_text, target_text
+    with closing(read_lines(path)) as lines:
+        for number, line in enumerate(lines, 1):
+            where = f"{path}:{number}"
+            record = parse_record(line, where)
+            source_text = text_at(record, source, where)
+            target_text = text_at(record, target, where)
+            yield path, number, source_text, target_text
 
 
 def parse_record(line: str, where: str) -> Any:
@@ -216,23 +187,6 @@ def _first_record(path: str) -> Any:
     return None
 
 
-def _read_rows(path: str, columns: Columns, rows: Iterator[Row]) -> Texts:
-    sample = list(islice(rows, SAMPLE_ROWS))
-    layout = find_layout(path, columns, sample_cells(sample))
-    source, target = layout.columns
-    is_header = layout.has_header
-    for row in chain(sample, rows):
-        if not row.cells:
-            yield path, row.number, "", ""
-        elif is_header:
-            is_header = False
-        elif max(source, target) < len(row.cells):
-            yield path, row.number, row.cells[source], row.cells[target]
-        else:
-            _refuse_other_delimiter(path, row)
-            raise _too_few_cells(path, row, columns)
-
-
 def _refuse_other_delimiter(path: str, row: Row) -> None:
     """Raise UserError if a row of a .tsv has no tabs, but another delimiter."""
     delimiter = max(DELIMITER_NAMES, key=row.raw.count)
@@ -245,88 +199,10 @@ def _refuse_other_delimiter(path: str, row: Row) -> None:
         raise UserError(f"{where}: no tabs, but {found}; if they separate cells, name it {name}")
 
 
-def _too_few_cells(path: str, row: Row, columns: Columns) -> UserError:
-    where = place_of(path, row.number)
-    source, target = columns
+def _too_few_cells(path: str, row: Row, columns: Sequence[int]) -> UserError:
+    names = " and ".join(map(name_column, columns))
     return UserError(
-        f"{where}: columns {source} and {target} (numbered from 0) are read, but the row has only "
+        f"{place_of(path, row.number)}: columns {names} are read, but the row has only "
         f"{len(row.cells)}; correct it, or choose columns with --columns or source_column and "
         "target_column"
     )
-
-
-@dataclass(frozen=True)
-class TextColumns:
-    """Where a table has its texts."""
-
-    columns: list[int]
-    """The numbers of the columns, from 0."""
-    has_header: bool
-
-
-def find_layout(path: str, columns: Sequence[str | int], rows: SampleRows) -> TextColumns:
-    """Return where the first rows have the given columns, and whether the first is a header.
-
-    Say which it is, if no column is named.
-
-    Raises:
-        UserError: the table has no such columns, or a column holds no text.
-    """
-    if not rows:
-        return TextColumns(columns=list(range(len(columns))), has_header=False)
-    first = [cell.strip() for cell in rows[0]]
-    numbers = [_number_of(column, path, first) for column in columns]
-    if len(set(numbers)) < len(numbers):
-        raise UserError(
-            f"{path}: source and target are both column {numbers[0]}; choose two columns"
-        )
-    has_names = any(isinstance(column, str) for column in columns)
-    if has_names:
-        return TextColumns(numbers, has_header=True)
-    texts = find_texts(rows)
-    for column in numbers:
-        if column < len(first) and column not in texts and len(texts) >= len(columns):
-            others = " ".join(map(str, texts[: len(columns)]))
-            raise UserError(
-                f"{path}: column {column} holds no text (numbers, identifiers, labels or blanks); "
-                f"choose others, such as --columns {others}"
-            )
-    layout = TextColumns(numbers, has_header(rows, numbers))
-    _tell_layout(path, layout, first)
-    return layout
-
-
-def _tell_layout(path: str, layout: TextColumns, first: Sequence[str]) -> None:
-    """Say whether the first row is a header; `first`: its cells."""
-    if layout.has_header:
-        tell_once(say, f"{path}: the first row is a header, not a pair: {name_cells(first)}")
-        return
-    if max(layout.columns) >= len(first):  # an error, which the reader of the rows reports
-        return
-    texts = " and ".join(f"'{_start_of(first[column])}'" for column in layout.columns)
-    if len(layout.columns) > 1:
-        what = "a pair"
-        advice = (
-            "if these are names of columns, give them with --columns, or as source_column and "
-            "target_column"
-        )
-    else:
-        what = "text"
-        advice = "if this is the name of the column, give it with --columns"
-    tell_once(say, f"{path}: the first row is read as {what}, {texts}; {advice}")
-
-
-def _number_of(column: str | int, path: str, names: list[str]) -> int:
-    """Return the number of a column; `names`: the cells of the first row."""
-    exists = column >= 0 if isinstance(column, int) else column in names
-    if not exists:
-        raise explain_missing_column(f"{path}:1", column, [*names, "or numbers from 0"])
-    if isinstance(column, int):
-        return column
-    if names.count(column) > 1:
-        raise UserError(f"{path}:1: several columns are named {column!r}; give their numbers")
-    return names.index(column)
-
-
-def _start_of(cell: str) -> str:
-    return fitted(printable(cell), MAX_SHOWN_CELLS)

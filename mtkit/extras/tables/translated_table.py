@@ -10,24 +10,24 @@ import gzip
 import json
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count, islice
-from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 from mtkit.corpus.columns import text_at
 from mtkit.corpus.faulty_rows import disarm_formula
 from mtkit.corpus.files import GZIP_MAGIC, MAX_LINE_BYTES, existing_file, tell_once, text_blocks
-from mtkit.corpus.importers import find_importer, place_of, suffix_of
+from mtkit.corpus.importers import place_of
 from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.translate import Input
 from mtkit.errors import UserError
+from mtkit.extras.tables.layout import TextColumns, find_layout
 from mtkit.extras.tables.rows import SAMPLE_ROWS, Row, find_delimiter, has_quotes, read_rows
-from mtkit.extras.tables.sheets import is_sheet, read_sheet
-from mtkit.extras.tables.tables import find_layout, parse_record, sample_cells
+from mtkit.extras.tables.sheets import is_sheet, run_reader
+from mtkit.extras.tables.tables import parse_record
 from mtkit.report import warn
 
 NEW_COLUMN = "translation"
@@ -129,13 +129,12 @@ class Table(Input):
 
 @dataclass
 class CellTable(Table):
-    """A `.csv` or `.tsv`."""
+    """A `.csv` or `.tsv`, or a sheet that is written as a `.csv`."""
 
-    column: int
-    """Number of the column that is translated, from 0."""
-    requested_column: str | int
-    """How the user names the column; in a spreadsheet it tells which sheet is read."""
-    has_header: bool
+    open_rows: Callable[[], Generator[Row]]
+    """Yields the rows, with the exact text of each."""
+    layout: TextColumns
+    """Where the text is that is translated."""
     width: int
     """Largest number of cells in a row; the new cell comes after so many."""
     delimiter: str
@@ -145,8 +144,8 @@ class CellTable(Table):
     """Whether the first rows begin and end with a quote, so probably each cell has quotes."""
 
     def _entries(self) -> Generator[Entry]:
-        is_header = self.has_header
-        with closing(_read_exactly(self.path, self.requested_column)) as rows:
+        (column,) = self.layout.columns
+        with closing(self.open_rows()) as rows:
             for row in rows:
                 if row.width == 0:  # an empty line stays empty
                     yield Entry(row.raw)
@@ -159,12 +158,10 @@ class CellTable(Table):
                 padding = (self.width - row.width) * self.delimiter
                 before = content + padding + self.delimiter
                 # `row.cells` is empty if all cells are blank.
-                text = row.cells[self.column] if self.column < len(row.cells) else ""
-                if is_header and row.cells:  # blank rows may stand above the header
-                    is_header = False
-                    yield Entry(before + self._cell(self.name) + end)
-                elif is_blank(text):
-                    yield Entry(before + self._cell("") + end)
+                text = row.cells[column] if column < len(row.cells) else ""
+                if row.number < self.layout.first_text_row or is_blank(text):
+                    is_header = self.layout.has_header and row.number == self.layout.first_row
+                    yield Entry(before + self._cell(self.name if is_header else "") + end)
                 else:
                     yield Entry(before, end, in_one_line(_readable(text)))
 
@@ -177,6 +174,42 @@ class CellTable(Table):
         if needs_quotes or self.is_all_quoted:
             return '"' + text.replace('"', '""') + '"'
         return text
+
+
+@dataclass
+class WorkbookTable(CellTable):
+    """A sheet that is translated in a copy of its workbook, which openpyxl writes."""
+
+    sheet: str = ""
+    _cells: list[str] = field(default_factory=list, init=False)
+    """The rows and texts of the new column, as lines of JSON."""
+
+    @property
+    def encoding(self) -> str:
+        """The form of the output, which is no text that could be resumed."""
+        return "zip"
+
+    def output(self, number: int, translation: Translation) -> bytes:
+        """Return the workbook at the last row, and nothing before."""
+        text = translation.text if self._waiting.popleft().text else ""
+        if self.layout.has_header and number == self.layout.first_row:
+            text = self.name
+        if text:
+            self._cells.append(json.dumps([number, text]) + "\n")
+        return self.write() if number == self.rows else b""
+
+    def write(self) -> bytes:
+        """Return the copy of the workbook with the translations up to now.
+
+        Raises:
+            UserError: the workbook cannot be copied.
+        """
+        (column,) = self.layout.columns
+        arguments = (self.sheet, str(column + 1), str(self.width))
+        return b"".join(run_reader(self.path, "add", *arguments, lines=self._cells))
+
+
+AnyCellTable = TypeVar("AnyCellTable", bound=CellTable)
 
 
 @dataclass
@@ -209,34 +242,23 @@ class RecordTable(Table):
         return json.dumps(text, ensure_ascii=False)
 
 
-def check_output_name(path: str, output: Path) -> None:
-    """Raise UserError if the output has the name of another kind of table than the input."""
-    suffix, output_suffix = suffix_of(path), output.suffix.lower()
-    if is_sheet(path):
-        suffix = ".csv"
-    if find_importer(output.name) is not None and output_suffix != suffix:
-        raise UserError(f"{output}: the output is a {suffix}; choose such a name")
+def open_cells(
+    kind: type[AnyCellTable],
+    path: str,
+    column: str | int,
+    open_rows: Callable[[], Generator[Row]],
+) -> AnyCellTable:
+    """Read a .csv, .tsv or spreadsheet to its end; return a table of this kind, to be read again.
 
-
-def open_table(path: str, column: str | int) -> Table:
-    """Check a table by reading it to its end; return it, to be read again.
-
-    `column`: the column to translate, as a number from 0 or a name.
+    `column`: the column to translate, as a number from 0, a name or a letter.
 
     Raises:
         UserError: the table has no such column, a row cannot be read, or a line is too long.
     """
-    if suffix_of(path) == ".jsonl":
-        return _open_records(path, column)
-    return _open_cells(path, column)
-
-
-def _open_cells(path: str, column: str | int) -> CellTable:
-    """Read a .csv, .tsv or spreadsheet to its end, and return it as a table."""
     row_count = 0
     width = 0
     sample: list[Row] = []
-    with closing(_read_exactly(path, column)) as rows:
+    with closing(open_rows()) as rows:
         for row in rows:
             row_count += 1
             width = max(width, row.width)
@@ -246,22 +268,22 @@ def _open_cells(path: str, column: str | int) -> CellTable:
                 tell_once(
                     warn, f"{path}: has text that is not UTF-8, which is translated as U+FFFD"
                 )
-    cells = sample_cells(sample)
-    layout = find_layout(path, [column], cells)
-    number = layout.columns[0]
-    if number >= width:
+    layout = find_layout(path, [column], sample)
+    if layout.columns[0] >= width:
         known = f"the columns are 0 to {width - 1}" if width else "it is empty"
         raise UserError(f"{path}: no column {column}; {known}")
-    header = cells[0] if layout.has_header else []
+    header: list[str] = []
+    for row in sample:
+        if layout.has_header and row.number == layout.first_row:
+            header = row.cells
     is_quoted = has_quotes(path)
-    return CellTable(
+    return kind(
         path=path,
         mark=_byte_order_mark(path),
         rows=row_count,
         name=_new_name(header),
-        column=number,
-        requested_column=column,
-        has_header=layout.has_header,
+        open_rows=open_rows,
+        layout=layout,
         width=width,
         delimiter=_delimiter_of(path) if is_quoted else "\t",
         has_quotes=is_quoted,
@@ -285,7 +307,8 @@ def _is_in_quotes(row: Row) -> bool:
     return text[0] == text[-1] == '"'
 
 
-def _open_records(path: str, column: str | int) -> RecordTable:
+def open_records(path: str, column: str) -> RecordTable:
+    """Read a .jsonl to its end; return it as a table. Errors are as in `open_cells`."""
     keys: set[str] = set()
     row_count = 0
     with closing(exact_lines(path)) as lines:
@@ -293,14 +316,14 @@ def _open_records(path: str, column: str | int) -> RecordTable:
             row_count += 1
             where = place_of(path, row_count)
             record = parse_record(line, where)
-            text_at(record, str(column), where)  # fails if the record has no such text
+            text_at(record, column, where)  # fails if the record has no such text
             keys.update(record or ())
     return RecordTable(
         path=path,
         mark=_byte_order_mark(path),
         rows=row_count,
         name=_new_name(keys),
-        key=str(column),
+        key=column,
     )
 
 
@@ -314,13 +337,9 @@ def _new_name(names: Iterable[str]) -> str:
     return name
 
 
-def _read_exactly(path: str, column: str | int) -> Generator[Row]:
-    """Yield the rows of a .csv, .tsv or spreadsheet, with the exact text of each row.
-
-    A spreadsheet is read as a .csv, from the sheet that has the column.
-    """
-    rows = read_sheet(path, [column]) if is_sheet(path) else exact_lines(path)
-    with closing(rows) as lines:
+def read_exactly(path: str) -> Generator[Row]:
+    """Yield the rows of a .csv or .tsv, with the exact text of each row."""
+    with closing(exact_lines(path)) as lines:
         yield from read_rows(path, lines)
 
 

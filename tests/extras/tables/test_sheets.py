@@ -15,11 +15,13 @@ import pytest
 
 from commands import call
 from mtkit.config.corpora import TableCorpus
-from mtkit.corpus.read import read_pairs
+from mtkit.corpus.columns import Columns
+from mtkit.corpus.importers import find_importer
+from mtkit.corpus.read import hash_corpora, read_pairs
 from mtkit.errors import UserError
 from mtkit.extras.tables import sheets
-from mtkit.extras.tables.sheets import read_sheet
-from mtkit.extras.tables.tables import find_columns
+from mtkit.extras.tables.sheets import choose_sheet, read_sheet
+from mtkit.report import plural
 
 Cell = str | int | float
 Rows = Sequence[Sequence[Cell]]
@@ -126,6 +128,16 @@ def write_ods(path: str, contents: Mapping[str, Rows]) -> str:
     )
 
 
+def find_columns(path: str) -> Columns:
+    importer = find_importer(path)
+    assert importer is not None
+    return importer.choose_columns(path, None, None)
+
+
+def lines_of(path: str) -> list[str]:
+    return list(read_sheet(path, choose_sheet(path, None)))
+
+
 def pairs_of(path: str, *columns: str | int) -> list[tuple[str, str]]:
     source, target = columns or find_columns(path)
     table = TableCorpus(table=path, source_column=source, target_column=target)
@@ -147,7 +159,7 @@ def test_a_spreadsheet_is_read_to_the_letter(name: str, capsys: pytest.CaptureFi
 
 def test_numbers_and_dates_are_text() -> None:
     path = write_xlsx("t.xlsx", {"T": [(1, 2.5, 45000, 45000.75, "x")]})
-    (cells,) = csv.reader(io.StringIO("".join(read_sheet(path))))
+    (cells,) = csv.reader(io.StringIO("".join(lines_of(path))))
     assert cells == ["1", "2.5", "2023-03-15", "2023-03-15 18:00:00", "x"]
 
 
@@ -155,22 +167,23 @@ def test_rows_and_columns_are_counted_from_the_corner() -> None:
     rows: Rows = [(), *(("", *pair) for pair in PAIRS)]
     path = write_xlsx("t.xlsx", {"T": rows})
     pairs = list(read_pairs(TableCorpus(table=path, source_column=1, target_column=2)))
-    assert [pair.where for pair in pairs][1:] == [f"t.xlsx, row {n}" for n in range(2, 6)]
+    assert [pair.where for pair in pairs] == [f"t.xlsx, row {n}" for n in range(2, 6)]
 
 
-def test_of_several_sheets_the_first_with_two_columns_of_text_is_read_and_said(
+def test_of_several_sheets_that_with_the_most_rows_of_two_texts_is_read_and_said(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     contents: dict[str, Rows] = {
         "Read me": [("These are sentences.",), ("Use them well.",)],
         "Numbers": [(1, 2), (3, 4), (5, 6)],
         "Old": [("x y", "y x"), ("a b", "b a"), ("c d", "d c")],
+        "Few": ROWS[:3],
         "Sentences": ROWS,
-        "More": ROWS[:3],
+        "Long notes": [(f"This is note {n}.",) for n in range(9)],
     }
     path = write_xlsx("t.xlsx", contents, hidden="Old")
     assert pairs_of(path) == pairs_of(path) == in_lines(PAIRS)
-    assert capsys.readouterr().err.count("reading sheet 'Sentences' of 4 sheets") == 1
+    assert capsys.readouterr().err.count("reading sheet 'Sentences' of 5 sheets") == 1
     with pytest.raises(UserError, match="no sheet has text"):
         pairs_of(write_xlsx("n.xlsx", {"A": [(1, 2)] * 4, "B": []}))
 
@@ -183,9 +196,91 @@ def test_named_columns_are_looked_for_in_all_sheets(capsys: pytest.CaptureFixtur
     with pytest.raises(UserError) as error:
         pairs_of(path, "English", "Yoruba")
     assert str(error.value) == (
-        "t.xlsx: no sheet has 'English' and 'Yoruba' in its first row; the first rows of its "
-        "sheets: 'Notes' (Project – notes), 'Sentences' (ID, English, Igbo)"
+        "t.xlsx: no sheet has a row with 'English' and 'Yoruba'; the first rows of its sheets: "
+        "'Notes' (a b, b a), 'Sentences' (ID, English, Igbo); choose columns, or a sheet with "
+        "--sheet"
     )
+
+
+def test_a_named_sheet_is_read_and_an_unknown_one_refused_with_the_names_of_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    other: Rows = [("English", "Igbo"), ("A cat.", "Nwamba.")]
+    path = write_xlsx("t.xlsx", {"Old": other, "Gone": other, "New": ROWS}, hidden="Gone")
+    table = TableCorpus(table=path, source_column="English", target_column="Igbo", sheet="Old")
+    assert [(pair.source, pair.target) for pair in read_pairs(table)] == other[1:]
+    assert "sheet" not in capsys.readouterr().err
+    for name in ("Gone", "old"):
+        assert call("check", path, "--sheet", name) == 2
+        (error,) = capsys.readouterr().err.splitlines()
+        assert f"no visible sheet is named '{name}'; choose from 'Old', 'New'" in error
+    assert call("check", path, "--sheet", "Old") == 2  # one pair is too few
+    assert "train: 1 pair" in capsys.readouterr().out
+    assert call("check", "t.csv", "--sheet", "Old") == 2
+    assert "t.csv has no sheets" in capsys.readouterr().err
+
+
+def test_the_sheet_belongs_to_the_identity_of_a_corpus() -> None:
+    path = write_xlsx("t.xlsx", {"A": ROWS, "B": ROWS})
+    hashes = {
+        *hash_corpora(TableCorpus(table=path), "data.train").values(),
+        *hash_corpora(TableCorpus(table=path, sheet="A"), "data.train").values(),
+        *hash_corpora(TableCorpus(table=path, sheet="B"), "data.train").values(),
+    }
+    assert len(hashes) == 3
+
+
+TITLED: dict[str, Rows] = {
+    "a title and a blank row": [("Proyecto Bribri – corpus",), ()],
+    "a title beside blank columns": [("", "", "Proyecto Bribri – corpus"), ("", "2021")],
+    "blank rows": [(), (), ()],
+    "a merged cell above both languages": [("", "Textos"), ()],
+}
+
+
+@pytest.mark.parametrize("kind", TITLED)
+def test_what_stands_above_a_table_is_skipped_and_said(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    above = TITLED[kind]
+    header: Rows = [("", "English", "Igbo", "", 1)]
+    rows: Rows = [("", *pair, "", n) for n, pair in enumerate(PAIRS, 2)]
+    path = write_xlsx("t.xlsx", {"T": [*above, *header, *rows]})
+    for columns in ((), ("English", "Igbo"), ("B", "c"), (1, 2), ("English", 2)):
+        assert pairs_of(path, *columns) == in_lines(PAIRS)
+    said = f"t.xlsx: skipped {plural(len(above), 'row')} above the header\n"
+    assert capsys.readouterr().err.count(said) == 1
+    named = TableCorpus(table=path, source_column="English", target_column="Igbo")
+    places = [pair.line for pair in read_pairs(named)]
+    assert places == [len(above) + n for n in range(2, 2 + len(PAIRS))]
+
+
+def test_a_title_is_never_a_pair_even_without_a_header(capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_xlsx("t.xlsx", {"T": [("A corpus of sentences",), *PAIRS]})
+    assert pairs_of(path) == pairs_of(path, "A", "B") == in_lines(PAIRS)
+    assert "t.xlsx: skipped 1 row above the first pair" in capsys.readouterr().err
+    other = write_xlsx("o.xlsx", {"T": [("ID", "Texts"), ("", "English", "Igbo"), *ROWS[1:]]})
+    assert pairs_of(other) == pairs_of(other, "English", "Igbo") == in_lines(PAIRS)
+
+
+def test_a_name_goes_before_a_letter() -> None:
+    rows: Rows = [("B", "C", "A"), *(("x", *pair) for pair in PAIRS)]
+    path = write_xlsx("t.xlsx", {"T": rows})
+    assert pairs_of(path, "C", "A") == in_lines(PAIRS)
+    with pytest.raises(
+        UserError, match="no column 'D'; choose from B, C, A, or letters or numbers from 0"
+    ):
+        pairs_of(path, "C", "D")
+
+
+def test_columns_without_names_are_called_by_their_letters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write_xlsx("t.xlsx", {"T": [("n", "", ""), *((1, *pair) for pair in PAIRS)]})
+    assert pairs_of(path) == in_lines(PAIRS)
+    assert "reading columns B and C\n" in capsys.readouterr().err
+    with pytest.raises(UserError, match="source and target are both column C"):
+        pairs_of(path, "C", 2)
 
 
 def test_no_message_names_blank_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,7 +293,9 @@ def test_no_message_names_blank_columns(capsys: pytest.CaptureFixture[str]) -> N
             ]
         },
     )
-    with pytest.raises(UserError, match=r"choose from English, Igbo, or numbers from 0$"):
+    with pytest.raises(
+        UserError, match=r"choose from English, Igbo, or letters or numbers from 0$"
+    ):
         pairs_of(path, "Dutch", "Igbo")
     pairs_of(path, 0, 3)
     assert "a header, not a pair: English, Igbo\n" in capsys.readouterr().err
@@ -216,11 +313,11 @@ def test_a_workbook_is_opened_twice_however_many_sheets_it_has(
     monkeypatch.setattr("mtkit.extras.tables.sheets.Popen", count)
     contents: dict[str, Rows] = {f"S{number}": [(1,)] for number in range(300)}
     contents["S1"] = ROWS
-    assert len([*read_sheet(write_xlsx("t.xlsx", contents))]) > len(PAIRS)
+    assert len(lines_of(write_xlsx("t.xlsx", contents))) > len(PAIRS)
     assert len(opened) == 2
     late: dict[str, Rows] = {f"S{number}": [(1,)] for number in range(20)}
     with pytest.raises(UserError, match="none of its first 20 sheets has text"):
-        list(read_sheet(write_xlsx("late.xlsx", {**late, "Late": ROWS})))
+        lines_of(write_xlsx("late.xlsx", {**late, "Late": ROWS}))
 
 
 @pytest.mark.parametrize("repeated", [(1 << 20) + 1, 1 << 23])
@@ -290,7 +387,7 @@ def test_a_reader_that_warns_at_length_is_read_to_its_end(
     Path("reader.py").write_text(program.replace("import sys\n", f"import sys\n{warning}\n"))
     monkeypatch.setattr(sheets, "READER", Path("reader.py"))
     path = write_xlsx("t.xlsx", {"T": ROWS})
-    assert len([*read_sheet(path)]) > len(PAIRS)
+    assert len(lines_of(path)) > len(PAIRS)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK or so", b"PK\x03\x04" + bytes(100)])
@@ -305,4 +402,4 @@ def test_a_broken_spreadsheet_ends_in_one_line_with_advice(
     for length in range(0, len(whole), 211):
         Path("t.xlsx").write_bytes(whole[:length])
         with pytest.raises(UserError, match=r"^t\.xlsx cannot be read"):
-            list(read_sheet("t.xlsx"))
+            lines_of("t.xlsx")

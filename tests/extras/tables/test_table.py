@@ -7,10 +7,11 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from unittest import mock
 
+import openpyxl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,12 +20,14 @@ from architectures import transformer
 from commands import call
 from folders import copier_of, train, write_model
 from mtkit.artifacts.storage import temporary_path
+from mtkit.corpus.importers import find_importer
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
-from mtkit.extras.tables.translated_table import CellTable, open_table
+from mtkit.extras.tables import sheets
+from mtkit.extras.tables.translated_table import CellTable, Table
 
 SHEET = (
     'ID;English;"Igbo";Notes\r\n'
@@ -56,6 +59,13 @@ def copier() -> Translator:
 @pytest.fixture(autouse=True)
 def _in_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+def open_table(path: str, column: str) -> Table:
+    importer = find_importer(path)
+    assert importer is not None
+    table: Table = importer.open_column(path, column, None)
+    return table
 
 
 def translated(
@@ -190,25 +200,34 @@ def test_a_table_in_utf16_is_not_resumed(copier: Translator) -> None:
         translate(copier, files, Format())
 
 
-def sheet_lines(sheet: str) -> Iterator[str]:
-    yield from sheet.splitlines(keepends=True)
+def workbook(sheets: Mapping[str, Sequence[Sequence[str | None]]]) -> bytes:
+    """Return an .xlsx in which each cell is text."""
+    book = openpyxl.Workbook()
+    book.remove(book.worksheets[0])
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+        for cell in chain.from_iterable(sheet.iter_rows()):
+            cell.data_type = "s"
+    content = io.BytesIO()
+    book.save(content)
+    return content.getvalue()
 
 
 def test_no_text_of_a_spreadsheet_becomes_a_formula_and_a_csv_keeps_its_cells(
     copier: Translator,
 ) -> None:
     cells = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "- Hello.", "-2.5", "+1e5", "a=b", " =1"]
-    sheet = '"English","Notes"\r\n' + "".join(f'"{cell}","x"\r\n' for cell in cells)
-    with mock.patch(
-        "mtkit.extras.tables.translated_table.read_sheet", lambda *_: sheet_lines(sheet)
-    ):
-        out = translated(copier, b"", "t.xlsx").decode("utf-8-sig")
+    rows_of_sheet = [("English", "Notes"), *((cell, "x") for cell in cells)]
+    out = translated(copier, workbook({"T": rows_of_sheet}), "t.xlsx").decode("utf-8-sig")
     (_, *rows) = csv.reader(io.StringIO(out))
     assert [row[0] for row in rows] == [
         *("'=1+1", "'@SUM(A1)", "'+cmd|' /C calc'!A0", "'- Hello."),
         *("-2.5", "+1e5", "a=b", "' =1"),
     ]
     assert not any(cell.startswith(("=", "@", "+c", "- ")) for row in rows for cell in row)
+    sheet = "".join(f'"{cell}","{note}"\r\n' for cell, note in rows_of_sheet)
     (_, *rows) = csv.reader(io.StringIO(translated(copier, sheet.encode()).decode()))
     assert [row[0] for row in rows] == cells
 
@@ -228,33 +247,155 @@ def test_rows_that_wait_need_bounded_memory_however_wide_they_are(copier: Transl
 
 
 def test_the_named_column_chooses_the_sheet_for_every_reading(copier: Translator) -> None:
-    samples = ['["Notes", [["Some notes", ""]]]', '["Texts", [["English"], ["A dog."]]]']
-
-    def run_reader(path: str, *names: str) -> Iterator[str]:
-        sheets = {"Notes": '"Some notes",""\r\n', "Texts": '"English"\r\n"A dog."\r\n'}
-        return iter(sheets[names[0]].splitlines(True) if names else samples)
-
-    with mock.patch("mtkit.extras.tables.sheets._run_reader", run_reader):
-        out = translated(copier, b"", "t.xlsx").decode("utf-8-sig")
+    content = workbook({"Notes": [("Some notes", None)], "Texts": [("English",), ("A dog.",)]})
+    out = translated(copier, content, "t.xlsx").decode("utf-8-sig")
     assert out == '"English","translation"\r\n"A dog.","A dog."\r\n'
 
 
 def test_a_spreadsheet_becomes_a_csv_that_spreadsheet_programs_open(copier: Translator) -> None:
-    sheet = '"English","Notes"\r\n"A dog.","x"\r\n'
-    with mock.patch(
-        "mtkit.extras.tables.translated_table.read_sheet", lambda *_: sheet_lines(sheet)
-    ):
-        out = translated(copier, b"", "t.xlsx")
+    content = workbook({"T": [("English", "Notes"), ("A dog.", "x")]})
+    out = translated(copier, content, "t.xlsx")
     assert out.decode("utf-8-sig") == (
         '"English","Notes","translation"\r\n"A dog.","x","A dog."\r\n'
     )
     assert out.startswith(codecs.BOM_UTF8)
 
 
+FORMULA = "=SUM(B4:B9)"
+
+
+def formatted_workbook() -> bytes:
+    """Return an .xlsx with a title, a merged row, a formula, a comment and another sheet."""
+    book = openpyxl.load_workbook(io.BytesIO(workbook({"Notes": [("Some notes",)], "Texts": []})))
+    sheet = book["Texts"]
+    rows = [
+        ("A title",),
+        (),
+        ("English", "n"),
+        ("A dog.", None),
+        ("=1+1", 2),
+        (None, 3),
+        ("A cat.",),
+    ]
+    for row in rows:
+        sheet.append(row)
+    sheet["A5"].data_type = "s"
+    sheet["B4"] = FORMULA
+    sheet.merge_cells("A1:D1")
+    sheet.merge_cells("A7:C7")
+    sheet["A4"].font = openpyxl.styles.Font(bold=True)
+    sheet["A4"].comment = openpyxl.comments.Comment("a remark", "me")
+    sheet.column_dimensions["A"].width = 33
+    sheet.freeze_panes = "A4"
+    content = io.BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".xlsm"])
+def test_a_copy_of_a_workbook_gets_a_column_and_keeps_all_else(
+    copier: Translator, suffix: str
+) -> None:
+    path, out = Path(f"t{suffix}"), Path("out.xlsx")
+    path.write_bytes(formatted_workbook())
+    translate(copier, Files(path, out, column="English", sheet="Texts"), Format())
+    before, after = (openpyxl.load_workbook(file) for file in (path, out))
+    assert after.sheetnames == before.sheetnames == ["Notes", "Texts"]
+    old, new = before["Texts"], after["Texts"]
+    for cell in chain.from_iterable(old.iter_rows()):
+        same = new[cell.coordinate]
+        assert (same.value, same.data_type) == (cell.value, cell.data_type)
+    assert new["B4"].value == FORMULA
+    assert new.merged_cells.ranges == old.merged_cells.ranges
+    assert new["A4"].comment.text == "a remark" and new.freeze_panes == "A4"
+    # Columns C and D are parts of merged cells.
+    column = [new.cell(row, 5) for row in range(1, 8)]
+    assert [cell.value for cell in column] == [
+        *(None, None, "translation", "A dog.", "=1+1", None, "A cat.")
+    ]
+    assert column[4].data_type == "s"
+    assert column[3].font.bold
+    assert new.column_dimensions["E"].width == 33
+
+
+def test_a_workbook_that_cannot_be_copied_is_refused_before_any_row_is_translated(
+    copier: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("t.xlsx").write_bytes(formatted_workbook())
+    monkeypatch.setattr(Translator, "stream", None)
+    program = sheets.READER.read_text(encoding="utf-8")
+    Path("reader.py").write_text(program.replace("1 << 14", "1"), encoding="utf-8")
+    monkeypatch.setattr(sheets, "READER", Path("reader.py"))
+    with pytest.raises(UserError, match=r"^t\.xlsx cannot be read .*no free column"):
+        translate(copier, Files(Path("t.xlsx"), Path("out.xlsx"), column="English"), Format())
+    assert not Path("out.xlsx").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "problem"),
+    [
+        ("t.xlsx", "out.xlsx", "out.xlsx: for this, first run: pip install 'mtkit[sheets]'"),
+        ("t.ods", "out.xlsx", "out.xlsx: the output is a .csv; choose such a name"),
+        ("t.ods", "out.ods", "out.ods: the output is a .csv; choose such a name"),
+        ("t.xls", "out.xls", "out.xls: the output is a .csv; choose such a name"),
+        ("t.xlsx", "out.xls", "out.xls: the output is a .csv or .xlsx; choose such a name"),
+        ("t.csv", "out.xlsx", "out.xlsx: the output is a .csv; choose such a name"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_a_model_is_loaded(
+    name: str,
+    output: str,
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("mtkit.extras.tables.importers.find_spec", lambda _: None)
+    Path(name).write_bytes(b"")
+    assert call("translate", name, "--columns", "English", "-m", "no model", "-o", output) == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert error.startswith(problem)
+
+
+def test_rows_above_the_header_are_not_translated(copier: Translator) -> None:
+    content = b"A title,\n,\nEnglish,n\nA dog.,1\n"
+    assert translated(copier, content) == (
+        b"A title,,\n,,\nEnglish,n,translation\nA dog.,1,A dog.\n"
+    )
+
+
+def test_translations_in_a_table_are_scored_by_its_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    texts = [("A dog runs to the sea.", "A dog runs to a sea."), ("It rains a lot.", "It rains.")]
+    for path, column in (("r.txt", 0), ("h.txt", 1)):
+        Path(path).write_text("".join(f"{row[column]}\n" for row in texts))
+    Path("t.csv").write_text(
+        "A title,,\nid,Igbo,translation\n1,{},{}\n2,{},{}\n".format(*chain.from_iterable(texts))
+    )
+    assert call("score", "-r", "r.txt", "h.txt") == 0
+    expected = capsys.readouterr().out.splitlines()[1:]
+    for arguments in (["t.csv"], ["-r", "t.csv"]):
+        assert call("score", *arguments, "--columns", "Igbo", "translation") == 0
+        header, *scores = capsys.readouterr().out.splitlines()
+        assert header.split() == ["column", "translation"]
+        assert list(map(str.split, scores)) == list(map(str.split, expected))
+    for problem, arguments in {
+        "--columns needs one table": ["-r", "t.csv", "h.txt", "--columns", "Igbo", "translation"],
+        "no column 'x'": ["t.csv", "--columns", "x", "translation"],
+        "--source cannot be used with --columns": [
+            *("t.csv", "--columns", "Igbo", "translation", "--source", "r.txt")
+        ],
+        "--sheet needs --columns": ["-r", "r.txt", "h.txt", "--sheet", "A"],
+    }.items():
+        assert call("score", *arguments) == 2
+        (error,) = capsys.readouterr().err.splitlines()[-1:]
+        assert problem in error
+
+
 @pytest.mark.parametrize(
     ("name", "content", "column", "problem"),
     [
-        ("t.csv", "a,b\nA dog.,x\n", "c", "t.csv:1: no column 'c'; choose from a, b"),
+        ("t.csv", "a,b\nA dog.,x\n", "c", "t.csv, row 1: no column 'c'; choose from a, b"),
         ("t.csv", "A dog.,B b\n", "2", "no column 2; the columns are 0 to 1"),
         ("t.csv", "", "0", "t.csv: no column 0; it is empty"),
         ("t.csv", "\n\n", "0", "t.csv: no column 0; it is empty"),

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from commands import call
 from mtkit.config.corpora import TableCorpus
+from mtkit.corpus.columns import Columns
 from mtkit.corpus.files import count_lines, input_lines, read_lines
+from mtkit.corpus.importers import find_importer
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
-from mtkit.extras.tables.tables import find_columns, read_table
 from mtkit.scoring.line_files import load_lines
 
 SENTENCES = [
@@ -57,6 +58,12 @@ def export(
     csv.writer(text, **dialect).writerows(rows)
     Path(name).write_bytes(text.getvalue().encode(encoding))
     return name
+
+
+def find_columns(path: str) -> Columns:
+    importer = find_importer(path)
+    assert importer is not None
+    return importer.choose_columns(path, None, None)
 
 
 def read(path: str, *columns: str | int) -> list[tuple[str, str]]:
@@ -163,9 +170,9 @@ def test_columns_of_numbers_are_noticed(
     path = export([*([header] if header else []), *rows])
     assert read(path) == normalised(SENTENCES)
     shown = "'en' and 'de'" if header and "en" in header else "'Quelle' and 'Ziel'"
-    expected = f"reading columns {shown if header else '1 and 2'}"
+    expected = f"reading columns {shown if header else 'B and C'}"
     assert expected in capsys.readouterr().err
-    with pytest.raises(UserError, match=r"column 0 holds no text.* --columns 1 2"):
+    with pytest.raises(UserError, match=r"column 0 holds no text.* --columns B C"):
         read(path, 0, 1)
 
 
@@ -273,13 +280,13 @@ def test_files_of_keys_and_messages_are_no_text_to_translate(
 def test_a_cell_that_is_too_long_is_named_with_advice_that_fits(quote: str) -> None:
     Path("t.csv").write_text(f"a,b\nc,d\n{quote}{'x y' * 50_000}{quote},e\n")
     with pytest.raises(UserError, match=r"t.csv:3: .*\(131072\)\); shorten the cell"):
-        list(read_table("t.csv", (0, 1)))
+        read("t.csv", 0, 1)
 
 
 def test_a_row_of_any_number_of_lines_is_read_with_bounded_memory() -> None:
     Path("t.csv").write_text("a,b\nc,d\n" + f'"{"x" * 1000}\n",' * 5000)
     with pytest.raises(UserError, match=r"t.csv:3: the row is over 4 MiB"):
-        list(read_table("t.csv", (0, 1)))
+        read("t.csv", 0, 1)
 
 
 @pytest.mark.parametrize(
