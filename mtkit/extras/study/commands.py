@@ -7,7 +7,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Device, Json, Model, Tag, refuse
+from mtkit.cli.options import Columns, Device, Json, Model, Sheet, Tag, refuse
+from mtkit.errors import UserError
 
 
 def attend(
@@ -69,13 +70,37 @@ def compare(
         Path | None,
         Option(metavar="FILE", help="Draw the learning curves as a picture, .png or .svg."),
     ] = None,
+    test: Annotated[
+        list[str] | None,
+        Option(
+            metavar="FILE...",
+            help="Translate this test set with each run: source and target text, or one table.",
+        ),
+    ] = None,
+    columns: Columns = None,
+    sheet: Sheet = None,
 ) -> None:
     """Compare the settings, learning curves and scores of runs.
 
     Prints the settings that differ, learning curves by step and by time, and test scores with
-    significance tests.
+    significance tests. Runs with different test sets can be compared on one that --test gives.
     Example: mtkit compare runs/a runs/b --plot curves.png
     """
     from mtkit.extras.study.compare import compare
 
-    compare(runs, plot)
+    if test is None:
+        refuse("needs --test", columns=columns, sheet=sheet)
+        compare(runs, plot)
+        return
+    if len(test) > 2:
+        raise UserError("--test: give a source and a target text, or one table")
+    source, *target = test
+    from mtkit.cli.preparation import named_corpus
+
+    test_set = named_corpus(
+        source=source,
+        target=target[0] if target else None,
+        columns=columns,
+        sheet=sheet,
+    )
+    compare(runs, plot, test_set)

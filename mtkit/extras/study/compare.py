@@ -12,8 +12,11 @@ from typing import Any
 from mtkit.artifacts.manifest import kind_at, open_artifact
 from mtkit.artifacts.runs import config_of
 from mtkit.config.base import flattened
+from mtkit.config.corpora import Corpus
 from mtkit.config.locate import flow
 from mtkit.config.settings import Config
+from mtkit.corpus.read import read_corpus
+from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.extras.study.curves import (
     X_AXES,
@@ -22,7 +25,7 @@ from mtkit.extras.study.curves import (
     draw_sparklines,
     learning_curves,
 )
-from mtkit.report import data_lines, header, table, warn, wrap
+from mtkit.report import data_lines, header, plural, say, table, warn, wrap
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
 from mtkit.scoring.metrics import resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
@@ -43,10 +46,11 @@ class ComparedRun:
     hypotheses: Sequence[str] = ()
 
 
-def compare(runs: Sequence[Path], plot: Path | None = None) -> None:
+def compare(runs: Sequence[Path], plot: Path | None = None, test: Corpus | None = None) -> None:
     """Write how the runs differ; test scores against the scores of the first run.
 
-    `plot`: file for a picture of the learning curves.
+    `plot`: file for a picture of the learning curves. `test`: a test set that each run translates;
+    None: that of its config, which it has translated already.
 
     Raises:
         UserError: a path is not a run, or there are fewer than two runs.
@@ -55,7 +59,10 @@ def compare(runs: Sequence[Path], plot: Path | None = None) -> None:
         check_picture(plot)
     if len(set(runs)) < max(2, len(runs)):
         raise UserError("compare: give at least two different runs")
-    opened = [_open(path) for path in runs]
+    if test is None:
+        opened = [_with_test(run) for run in map(_open, runs)]
+    else:
+        opened = _translate_test(list(map(_open, runs)), test)
     records = {run.name: run.records for run in opened}
     panels = list(learning_curves(records, ["valid"], X_AXES))
     data_lines(_compare_settings(opened))
@@ -70,9 +77,42 @@ def compare(runs: Sequence[Path], plot: Path | None = None) -> None:
 
 
 def _open(path: Path) -> ComparedRun:
-    run = ComparedRun(
-        str(path), config_of(path), MetricsLog(path).read(), corpus=_describe_corpus(path)
+    records = MetricsLog(path).read()
+    return ComparedRun(
+        name=str(path),
+        config=config_of(path),
+        records=records,
+        corpus=_describe_corpus(path),
     )
+
+
+def _translate_test(runs: Sequence[ComparedRun], test: Corpus) -> list[ComparedRun]:
+    """Return the runs with their translations of a test set; pairs with a blank side do not count.
+
+    Raises:
+        UserError: the test set cannot be read, or a run has no model.
+    """
+    pairs = [pair for pair in read_corpus(test) if not pair.blank]
+    if not pairs:
+        raise UserError("--test: all pairs have a blank side")
+    references = [pair.target for pair in pairs]
+    translated: list[ComparedRun] = []
+    for run in runs:
+        translator = load(run.name)
+        say(f"{run.name}: translating {plural(len(pairs), 'pair')} of the test set")
+        hypotheses = translator.translate([pair.source for pair in pairs])
+        translated_run = replace(
+            run,
+            references=references,
+            hypotheses=hypotheses,
+        )
+        translated.append(translated_run)
+    return translated
+
+
+def _with_test(run: ComparedRun) -> ComparedRun:
+    """Return a run with its test set, if its model has translated it."""
+    path = Path(run.name)
     if kind_at(path / "test") is None:
         warn(f"{path} has no translated test set; set data.test and run `mtkit run`")
         return run
@@ -159,7 +199,10 @@ def _compare_scores(runs: Sequence[ComparedRun]) -> Iterator[str]:
         if run.references == first.references:
             compared.append(run)
         else:
-            warn(f"{run.name} is not compared, because {first.name} has another test set")
+            warn(
+                f"{run.name} is not compared, because {first.name} has another test set; to "
+                f"compare both on one: `mtkit compare {first.name} {run.name} --test S T`"
+            )
     obstacle = resampling_obstacle(len(first.references))
     has_several = len(compared) > 1
     if obstacle and has_several:
