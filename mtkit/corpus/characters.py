@@ -108,11 +108,6 @@ def count_letters(text: str) -> int:
     return sum(map(is_letter, text))
 
 
-def without_marks(text: str) -> str:
-    """Return the text without the marks on its letters."""
-    return "".join(character for character in text if not is_mark(character))
-
-
 def letters_and_marks(text: str) -> str:
     """Return the letters of the text with the marks on them, and nothing else."""
     return "".join(character for character in text if _is_letter_or_mark(character))

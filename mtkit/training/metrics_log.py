@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -68,21 +68,6 @@ class MetricsLog:
         if self.path.exists():
             kept = (record for record in self._records() if record["step"] <= step)
             write_text(self.path, "".join(map(_line_of, kept)))
-
-
-def points_of(
-    records: Iterable[Mapping[str, Any]], kind: str, y: str, x: str = "step"
-) -> list[tuple[float, float]]:
-    """Return (x, y) of each record of a kind ("train" or "valid") in which both are finite."""
-    points: list[tuple[float, float]] = []
-    for record in records:
-        if record.get("kind") != kind:
-            continue
-        x_value = record.get(x)
-        y_value = record.get(y)
-        if is_finite_number(x_value) and is_finite_number(y_value):
-            points.append((float(x_value), float(y_value)))
-    return sorted(points)
 
 
 def is_finite_number(value: Any) -> TypeGuard[float]:

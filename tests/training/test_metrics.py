@@ -16,8 +16,9 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.artifacts.manifest import open_artifact
+from mtkit.extras.study.curves import points_of
 from mtkit.scoring.metrics import score
-from mtkit.training.metrics_log import MetricsLog, points_of
+from mtkit.training.metrics_log import MetricsLog
 from mtkit.training.train import train
 from tasks import Capture, Fresh
 

@@ -23,7 +23,7 @@ from mtkit.config.settings import Config
 from mtkit.errors import UserError
 from mtkit.info import open_run_settings
 from mtkit.report import MAX_CELLS, cell_width, data_lines, say, table
-from mtkit.training.metrics_log import MetricsLog, points_of
+from mtkit.training.metrics_log import MetricsLog, is_finite_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,6 +137,21 @@ def _find_points(
     field, factor = X_AXES[axis]
     points = points_of(records, quantity.kind, quantity.field, field)
     return [(x * factor, y) for x, y in points]
+
+
+def points_of(
+    records: Iterable[Mapping[str, Any]], kind: str, y: str, x: str = "step"
+) -> list[tuple[float, float]]:
+    """Return (x, y) of each record of a kind ("train" or "valid") in which both are finite."""
+    points: list[tuple[float, float]] = []
+    for record in records:
+        if record.get("kind") != kind:
+            continue
+        x_value = record.get(x)
+        y_value = record.get(y)
+        if is_finite_number(x_value) and is_finite_number(y_value):
+            points.append((float(x_value), float(y_value)))
+    return sorted(points)
 
 
 def plan_rates(

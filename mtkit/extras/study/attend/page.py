@@ -18,12 +18,12 @@ from mtkit.decoding.attention import AttentionKind, AttentionMap, attention_maps
 from mtkit.decoding.reading import Reader, Reading, label_subwords
 from mtkit.errors import UserError
 from mtkit.extras.study.attend.tree import BeamTree, TreeNode
-from mtkit.extras.study.curves import plan_rates
+from mtkit.extras.study.curves import plan_rates, points_of
 from mtkit.models.folder import OpenedModel
 from mtkit.report import printable
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.training.metrics_log import MetricsLog, points_of
+from mtkit.training.metrics_log import MetricsLog
 
 TEMPLATE = Path(__file__).with_name("page.html")
 RECURRENT_EQUATIONS = {
