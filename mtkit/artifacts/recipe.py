@@ -61,8 +61,9 @@ class Recipe:
     def _changes(self, key: Key, now: Any, before: Any) -> Iterator[Change]:
         """Yield the changes of a setting, or of all settings of a section."""
         if not (isinstance(now, Settings | Mapping) and isinstance(before, Mapping)):
-            if now != before:
-                yield Change(key, before=self._plain(before), now=self._plain(now))
+            change = Change(key, before=self._plain(before), now=self._plain(now))
+            if change.now != change.before:
+                yield change
             return
         settings = self._dependencies(now)
         for name, value in settings.items():
@@ -87,6 +88,8 @@ class Recipe:
 
     def _plain(self, value: Any) -> Any:
         """Return a value as plain data, without the settings whose scope is ignored."""
+        if isinstance(value, tuple):
+            return list(value)  # as JSON has it
         if not isinstance(value, Settings | Mapping):
             return value
         return {name: self._plain(inner) for name, inner in self._dependencies(value).items()}

@@ -35,6 +35,7 @@ EXPECTED = {  # by the first part of pydantic's type of error
     "list": "a list",
     "model": "settings (key: value)",
     "string": "text",
+    "tuple": "a list",
 }
 Key = tuple[str | int, ...]
 """Path of a setting: ("model", "heads"), or ("data", "train", 0, "source") inside a list."""

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PlainSerializer,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
+from mtkit import plugins
 from mtkit.config.base import FromHome, Scope, Settings
 from mtkit.config.language_codes import LanguageTag
 from mtkit.config.model import Length, ModelSettings, Vocabulary
@@ -88,9 +96,20 @@ class DecodingSettings(SearchSettings):
         description="target tag, such as yor, of lines that have none: what a model of several "
         "languages translates into",
     )
+    # A list as in JSON, because settings are compared with saved ones.
+    protect: Annotated[tuple[str, ...], PlainSerializer(list)] = Field(
+        (), strict=False, description="regular expressions of what no translation changes"
+    )
     batch_tokens: PositiveInt = Field(
         1024, le=10_000_000, description="source tokens per batch, with padding"
     )
+
+    @field_validator("protect")
+    @classmethod
+    def _are_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        if patterns:
+            plugins.load_plugin("actions", "protect")(patterns)
+        return patterns
 
 
 class RunDecodingSettings(DecodingSettings):

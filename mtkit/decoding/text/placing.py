@@ -38,6 +38,8 @@ ROUNDS = 10
 for 94 % of them, and for 75 % by the attention as it is (configs/RESULTS.md)."""
 MIN_WEIGHT = 0.5
 """Tokens beside the best one are replaced with it if they have this share of its weight."""
+WEIGHT_DIGITS = 2
+"""Weights that are equal up to so many decimals are equally good."""
 MIN_LEFT_OVER_WEIGHT = 0.3
 """The same for a token that no other source token needs."""
 
@@ -347,16 +349,20 @@ class _Inserting:
         return inner
 
     def _find_best(self, sources: range, area: _Area) -> range | None:
-        """Return the unit of an area whose alignment to source tokens is best, if it is known."""
+        """Return the unit of an area whose alignment to source tokens is best, if it is known.
+
+        Among equally good ones it is the one whose source token is nearest.
+        """
         if self._weights is None or not sources:
             return None
-        weights: list[float] = self._weights[:, sources].sum(axis=1).tolist()
+        weights = self._weights[:, sources].sum(axis=1).round(WEIGHT_DIGITS)
         best: int | None = None
+        best_fit = (0.0, 0)
         for number, unit in enumerate(self._units):
-            if self._area_of_unit[number] is not area:
-                continue
-            if best is None or weights[unit.token] > weights[self._units[best].token]:
+            fit = (float(weights[unit.token]), -abs(unit.source - sources.start))
+            if self._area_of_unit[number] is area and (best is None or fit > best_fit):
                 best = number
+                best_fit = fit
         return None if best is None else range(best, best + 1)
 
     def _place_lone(self, demands: Sequence[Demand], areas: Mapping[int, _Area]) -> None:

@@ -45,6 +45,7 @@ PAGE_LIMITS = (
     "the page ends sentences by simpler rules",
     "the page does not replace letters of another script within a word",
     "the page copies ICU messages, such as {count, plural, ...}, as they are",
+    "the page reads emphasis, links and entities within words as text",
 )
 """What differs from `mtkit translate` in every page."""
 
@@ -88,6 +89,8 @@ def _export(opened: OpenedModel, output: Path) -> None:
     say("limit: the page splits lines at URLs, placeholders and tags that would be lost")
     if GLOSSARY in opened.artifact.files:
         say("limit: the page does not know the glossary of the model")
+    if opened.config.decoding.protect:
+        say("limit: the page does not know decoding.protect of the model")
     parameters = sum(weight.numel() for weight in weights.values())
     if parameters > MAX_FAST_PARAMETERS:
         say(f"limit: the page is slow, because the model has {parameters / 1e6:.0f} M parameters")

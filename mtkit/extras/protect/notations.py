@@ -24,6 +24,8 @@ _OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 
 NOTATIONS = (
     Notation("Fluent", r"\{ [-$]?[A-Za-z][\w.-]{0,60}(?:\([^{}()]{0,60}\))? \}", "{ $user }"),
+    Notation("Fluent, text", r"\{ \"[^\"{}]{0,60}\" \}", '{ "" }'),
+    Notation("MessageFormat 2", r"\{[$#][\w.-]{1,60} [^{}]{1,60}\}", "{$n :number}"),
     Notation("GitHub Actions", r"\$\{\{[^{}]{0,60}\}\}", "${{ x }}"),
     Notation("several in a row", r"\{[^{}\s]{0,60}\}(?:/\{[^{}\s]{0,60}\})+", "{0}/{1}"),
     Notation(
@@ -47,10 +49,12 @@ NOTATIONS = (
     Notation("chats", rf"{_BEFORE}:[A-Za-z_]\w*:(?![\w:`])", ":smile:"),
     Notation("tools", rf"{_BEFORE}::\w{{1,60}}::(?![\w:])", "::name::"),
     Notation("reStructuredText, roles", rf"{_BEFORE}:[a-z][\w:+-]*:`[^`]{{1,200}}`", ":func:`len`"),
+    Notation("reStructuredText, links", r"(?<![\w`:])`[^`<>]{1,200}`__?(?!\w)", "`the dogs`_"),
     Notation("reStructuredText, names", r"(?<![\w|])\|[A-Za-z_]\w*\|(?![\w|])", "|name|"),
     Notation("i18next, old", r"(?<![A-Za-z0-9_])__\w{1,60}__(?![A-Za-z0-9_])", "__count__"),
     Notation("tools", r"(?<![\w#])#\w{1,60}#(?![\w#])|(?<![\w#])##\w{1,60}##(?![\w#])", "#name#"),
     Notation("tools", r"(?<![\w~])~[A-Za-z_]\w*~(?![\w~])", "~name~"),
+    Notation("tools", r"(?<![\w^])\^[A-Za-z_]\w*\^(?![\w^])", "^name^"),
     Notation("tools", r"(?<![\w=])==[A-Z][A-Z0-9_]*==(?![\w=])", "==NAME=="),
     Notation("ERB, JSP", r"<%[^<>%]{0,100}%>", "<%= name %>"),
     Notation("PHP", r"<\?(?:php|=)(?:[^<>?]{0,100}\?>)?", "<?php"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,15 +22,14 @@ from mtkit.decoding.text.sentences import SENTENCE_END
 from mtkit.decoding.text.text import Edit, Text
 from mtkit.decoding.text.words import UNSPACED_CHARACTERS
 from mtkit.extras.protect.messages import Syntax
-from mtkit.extras.protect.spans import FoundSpan, find_outer_tags, find_spans, is_cue
+from mtkit.extras.protect.pairs import FoundSpan
+from mtkit.extras.protect.spans import find_outer_tags, find_spans, is_cue
 
 NAME = "X"
 NUMBER = "7"
 """Stand-ins: most models copy them, or translate them by one word."""
 MAX_SPANS = 32
 """Most spans of a text that the model reads as one; time grows with their square."""
-_TAG = re.compile(r"(?:<|&lt;)(/?)([A-Za-z][\w:.-]*|\d+)")
-_IS_TAG = re.compile(r"[<&]|\{\\|\\[ntr](?![a-z])")
 _NUMBER_SPAN = re.compile(
     r"%(?:\(\w+\)|\d+\$)?[-+#, 0]*\d*(?:\.\d+)?(?:hh?|ll?|[jztLZ])?[diuxXofFeEgG]"
     r"|[$#%]?\{+\s*(?:\d+|n|num\w*|count\w*|total\w*|size|amount|\w+_count|\w*[nN]umber)\s*\}+"
@@ -42,6 +41,10 @@ _WORD_CHARACTER = re.compile(r"\w")
 _COLON_AT_BEGIN = re.compile(r"[\"'”’»)\]]?:\s")
 _COLON_AT_END = re.compile(r":\s?[\"'“„«(\[`]?\Z")
 _DOUBLED = "''"
+_WRITTEN = re.compile(rf"{_DOUBLED}|&#?\w+;")
+_ENTITIES_OF_MARKUP = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+MAX_ENTITY = 10
+"""Length of the longest entity of letters, such as &Ccedil; and &#1234567;."""
 MAX_SIGNS = 8
 """Characters beside a span that are looked at."""
 Piece = Segment | Copied
@@ -51,14 +54,16 @@ def protect(segment: Segment, context: Context) -> list[Piece]:
     """Protect what no translation changes; leave everything after a prefix as it is."""
     if is_cue(segment.string):
         return [Copied(segment.text)]
-    found = find_spans(segment.string)
+    patterns = context.request.settings.protect
+    found = find_spans(segment.string, patterns=patterns)
     if not found:
         return [segment]
     facts = context.estimator.facts
     name = (facts and facts.stand_in) or NAME
     # A digit that the vocabulary lacks becomes a byte, which may join another word.
     number = NUMBER if context.tokenizer.can_spell(NUMBER) else name
-    protector = _Protector(segment, name, number)
+    spellings = _find_spellings(segment.string, found)
+    protector = _Protector(segment, name, number, patterns, spellings)
     if normalised_prefix(segment.line):
         return [protector.look_for(found)]
     has_messages = any(span.message is not None for span in found)
@@ -68,14 +73,33 @@ def protect(segment: Segment, context: Context) -> list[Piece]:
     start = segment.string.index(inner.string, first)
     end = start + len(inner)
     within = [span.shifted(-start) for span in found if start <= span.start and span.end <= end]
-    units = _find_units(inner.string, within)
     pieces: list[Piece] = []
     if start:
         pieces.append(Copied(segment.text.slice(0, start), is_exact=True))
-    pieces += protector.protect(inner, units, syntax, is_inner=False)
+    pieces += protector.protect(inner, within, syntax, is_inner=False)
     if end < len(segment.text):
         pieces.append(Copied(segment.text.slice(end), is_exact=True))
     return pieces
+
+
+def _find_spellings(text: str, found: Sequence[FoundSpan]) -> Mapping[str, str]:
+    """Return the characters that a translation has as entities, as the line has them.
+
+    A line with entities has the signs of markup only as entities, too. What the line has plain as
+    well stays plain.
+    """
+    spans = [text[span.start : span.end] for span in found]
+    entities = [span for span in spans if span.startswith("&")]
+    if not entities:
+        return {}
+    spellings = dict(_ENTITIES_OF_MARKUP)
+    for entity in reversed(entities):
+        spellings[html.unescape(entity)] = entity
+    plain = Counter(text)
+    plain.subtract("".join(spans))
+    for character in +plain:
+        spellings.pop(character, None)
+    return spellings
 
 
 @dataclass(frozen=True)
@@ -85,6 +109,8 @@ class _Unit:
     start: int
     end: int
     spans: Sequence[FoundSpan]
+    outer: range
+    """Where the first and last of all spans are that touch each other, also of other units."""
     pair: int | None = None
     """Where the pair of tags begins to which the unit belongs, if it is a tag."""
 
@@ -93,10 +119,14 @@ class _Unit:
         """Whether a message is among the spans."""
         return any(span.message is not None for span in self.spans)
 
+    @property
+    def is_tag(self) -> bool:
+        """Whether a tag begins the unit."""
+        return self.spans[0].is_tag
+
 
 def _find_units(text: str, found: Sequence[FoundSpan]) -> list[_Unit]:
     """Join spans that touch each other, unless a tag of a pair would be without the other one."""
-    pairs = _find_pairs(text, found)
     units: list[_Unit] = []
     first = 0
     while first < len(found):
@@ -104,46 +134,23 @@ def _find_units(text: str, found: Sequence[FoundSpan]) -> list[_Unit]:
         while last + 1 < len(found) and found[last].end == found[last + 1].start:
             last += 1
         run = found[first : last + 1]
-        tags = [pairs[number] for number in range(first, last + 1) if number in pairs]
+        outer = range(run[0].start, run[-1].end)
+        tags = [span.pair for span in run if span.pair is not None]
         has_whole_pairs = len(tags) == 2 * len(set(tags))
         if len(run) > 1 and has_whole_pairs:
-            units.append(_Unit(run[0].start, run[-1].end, run))
+            units.append(_Unit(outer.start, outer.stop, run, outer))
         else:
-            for number, span in enumerate(run, first):
-                pair = found[pairs[number]].start if number in pairs else None
-                units.append(_Unit(span.start, span.end, [span], pair))
+            units += [_Unit(span.start, span.end, [span], outer, span.pair) for span in run]
         first = last + 1
     return [_with_ending(unit, text) for unit in units]
 
 
 def _with_ending(unit: _Unit, text: str) -> _Unit:
     """Return a unit with the ending that a placeholder has: {name}s, {n}th."""
-    is_tag = _IS_TAG.match(text, unit.start) is not None
-    ending = None if is_tag or unit.has_message else _ENDING.match(text, unit.end)
+    if unit.is_tag or unit.has_message:
+        return unit
+    ending = _ENDING.match(text, unit.end)
     return unit if ending is None else replace(unit, end=ending.end())
-
-
-def _find_pairs(text: str, found: Sequence[FoundSpan]) -> dict[int, int]:
-    """Return for each tag in a pair, by the number of its span, the number of the first tag."""
-    pairs: dict[int, int] = {}
-    open_tags: list[tuple[str, int]] = []
-    open_names: Counter[str] = Counter()
-    for number, span in enumerate(found):
-        tag = None if span.message else _TAG.match(text, span.start, span.end)
-        if tag is None:
-            continue
-        slash, name = tag.groups()
-        if not slash:
-            open_tags.append((name, number))
-            open_names[name] += 1
-            continue
-        while open_names[name]:  # tags that were opened later have no end
-            other, first = open_tags.pop()
-            open_names[other] -= 1
-            if other == name:
-                pairs[first] = pairs[number] = first
-                break
-    return pairs
 
 
 def _find_cuts(units: Sequence[_Unit], text: str) -> list[_Unit]:
@@ -164,12 +171,14 @@ def _find_cuts(units: Sequence[_Unit], text: str) -> list[_Unit]:
     if with_words and _COLON_AT_END.search(between[with_words[-1]][-MAX_SIGNS:]):
         last = with_words[-1]
     # Of a pair, both tags are cut; or neither, if one of them stands within a sentence.
-    within = {unit.pair for unit in units if unit.pair is not None and not _is_between(unit, text)}
+    within: set[int] = set()
+    for unit in units:
+        if unit.pair is not None and not _is_between(unit, text):
+            within.add(unit.pair)
     cuts: list[_Unit] = []
     for number, unit in enumerate(units):
         is_at_colon = number < first or number >= last
-        is_tag = _IS_TAG.match(text, unit.start) is not None
-        is_between = is_tag and unit.pair not in within and _is_between(unit, text)
+        is_between = unit.is_tag and unit.pair not in within and _is_between(unit, text)
         if unit.has_message or is_at_colon or is_between:
             cuts.append(unit)
     return cuts
@@ -193,21 +202,36 @@ class _Protector:
     """The stand-in of spans that are no numbers."""
     number: str
     """The stand-in of numbers."""
+    patterns: Sequence[str]
+    """Those of `decoding.protect`."""
+    spellings: Mapping[str, str]
+    """Entities that the translation has in place of characters."""
 
     def look_for(self, found: Sequence[FoundSpan]) -> Segment:
         """Return the segment as it is; which spans its translation lacks is known nevertheless."""
         demands: list[Demand] = []
         for span in found:
-            if span.message is None:
-                unit = _Unit(span.start, span.end, [span])
+            if span.message is None and not span.character:
+                unit = _Unit(span.start, span.end, [span], range(span.start, span.end))
                 demands.append(self._demand(self.segment.text, unit, is_placed=False))
         return replace(self.segment, demands=demands)
 
     def protect(
-        self, text: Text, units: Sequence[_Unit], syntax: Syntax, *, is_inner: bool
+        self, text: Text, found: Sequence[FoundSpan], syntax: Syntax, *, is_inner: bool
     ) -> list[Piece]:
         """Return the pieces of a text; `is_inner`: whether a message has the text."""
-        style = _Style(syntax, is_inner, has_doubled=_DOUBLED in text.string)
+        characters: dict[str, str] = {}
+        others: list[FoundSpan] = []
+        for span in found:
+            if span.character:
+                characters[text.string[span.start : span.end]] = span.character
+            else:
+                others.append(span)
+        has_doubled = syntax is not Syntax.PLAIN and _DOUBLED in text.string
+        if has_doubled:
+            characters[_DOUBLED] = "'"
+        style = _Style(syntax, is_inner, has_doubled, characters, self.spellings)
+        units = _find_units(text.string, others)
         cuts = _find_cuts(units, text.string)
         pieces: list[Piece] = []
         start = 0
@@ -239,12 +263,13 @@ class _Protector:
         at_end = text.string[max(begin, end - MAX_SIGNS) : run.stop]
         if run.stop < len(text) and (colon := _COLON_AT_END.search(at_end)):
             end = run.stop - len(colon[0])
-        if not _has_letters_outside(text.string, begin, end, units):
+        segment = self._segment(text, range(begin, max(begin, end)), units, style)
+        if not has_letters(segment.string):
             begin = end = run.stop
         if begin > start:
             yield Copied(text.slice(start, begin), is_exact=True)
         if end > begin:
-            yield self._segment(text, range(begin, end), units, style)
+            yield segment
         if end < run.stop:
             yield Copied(text.slice(end, run.stop), is_exact=True)
 
@@ -254,23 +279,23 @@ class _Protector:
         demands = [*self.segment.demands]
         end = run.start
         for unit in units:
-            edits += style.read_apostrophes(text, range(end, unit.start))
+            edits += style.read(text, end, unit.start)
             edits.append(Edit(unit.start, unit.end, Text.from_one(MARK, text.origin[unit.end - 1])))
             demands.append(self._demand(text, unit))
             end = unit.end
-        edits += style.read_apostrophes(text, range(end, run.stop))
+        edits += style.read(text, end, run.stop)
         shifted = [Edit(edit.start - run.start, edit.end - run.start, edit.new) for edit in edits]
         marked = text.slice(run.start, run.stop).replace(shifted)
         segment = replace(self.segment, text=marked, demands=demands)
-        if style.syntax is Syntax.PLAIN:
+        if style.syntax is Syntax.PLAIN and not style.spellings:
             return segment
         is_before_unit = run.stop < len(text)
-        escape = partial(
-            style.escape,
+        write = partial(
+            style.write,
             line_length=segment.line_length,
             is_at_end=style.is_inner or is_before_unit,
         )
-        return segment.with_change(escape)
+        return segment.with_change(write)
 
     def _demand(self, text: Text, unit: _Unit, *, is_placed: bool = True) -> Demand:
         """Return what the translation must have because of a unit."""
@@ -291,9 +316,8 @@ class _Protector:
             for inner in found.texts:
                 yield Copied(text.slice(start, inner.start), is_exact=True)
                 own = text.slice(inner.start, inner.end)
-                spans = find_spans(own.string, inner.syntax)
-                units = _find_units(own.string, spans)
-                yield from self.protect(own, units, inner.syntax, is_inner=True)
+                spans = find_spans(own.string, inner.syntax, self.patterns)
+                yield from self.protect(own, spans, inner.syntax, is_inner=True)
                 start = inner.end
         yield Copied(text.slice(start, unit.end), is_exact=True)
 
@@ -301,15 +325,17 @@ class _Protector:
 def _find_stand_in(unit: _Unit, text: str, name: str, number: str) -> str:
     """Return what the model reads in place of a unit; "": nothing, so that its place is found."""
     own = text[unit.start : unit.end]
-    before = text[unit.start - 1 : unit.start]
-    after = text[unit.end : unit.end + 1]
+    end = max(unit.end, unit.outer.stop)
+    # The character beside it may be written as an entity.
+    before = html.unescape(text[max(0, unit.outer.start - MAX_ENTITY) : unit.outer.start])
+    after = html.unescape(text[end : end + MAX_ENTITY])
+    beside = before[-1:] + after[:1]
     if own == "%%":
         return "%"
-    is_entity = own.startswith("&") and _TAG.match(own) is None
-    if is_entity and len(unit.spans) == 1:
-        return html.unescape(own).strip()
-    names = [span for span in unit.spans if _IS_TAG.match(text, span.start) is None]
-    if not names or _joins_word(before, name) or _joins_word(after, name):
+    if own.startswith("&") and len(character := html.unescape(own)) == 1:
+        return character.strip()
+    names = [span for span in unit.spans if not span.is_tag]
+    if not names or any(_joins_word(character, name) for character in beside):
         return ""
     is_number = _NUMBER_SPAN.fullmatch(text, names[0].start, names[0].end) is not None
     return number if is_number else name
@@ -321,7 +347,7 @@ def _joins_word(character: str, name: str) -> bool:
     A word of the corpus does not in a script without spaces, nor in Korean, where particles follow
     a noun. The default does: X is a part of the Chinese word for X-rays.
     """
-    is_letter = bool(character) and is_word_character(character)
+    is_letter = is_word_character(character)
     return is_letter and (name == NAME or _STANDS_ALONE.match(character) is None)
 
 
@@ -331,36 +357,30 @@ def _find_space(text: str, start: int, end: int) -> int:
     return start if place < 0 else place
 
 
-def _has_letters_outside(text: str, start: int, end: int, units: Sequence[_Unit]) -> bool:
-    """Return whether a part of a text has letters outside of its units."""
-    for unit in units:
-        if has_letters(text[start : unit.start]):
-            return True
-        start = unit.end
-    return has_letters(text[start:end])
-
-
 @dataclass(frozen=True)
 class _Style:
-    """How apostrophes and braces are written in a text."""
+    """How characters are written in a text: apostrophes and braces in messages, and entities."""
 
     syntax: Syntax
     is_inner: bool
     """Whether the text is within a message, so that every brace has a meaning."""
     has_doubled: bool
     """Whether the source doubles apostrophes."""
+    characters: Mapping[str, str]
+    """What the model reads in place of entities and of two apostrophes."""
+    spellings: Mapping[str, str]
+    """Entities that the translation has in place of characters."""
 
-    def read_apostrophes(self, text: Text, run: range) -> Iterator[Edit]:
-        """Yield the edits of a range by which two apostrophes of a message become one."""
-        if self.syntax is Syntax.PLAIN or not self.has_doubled:
-            return
-        place = text.string.find(_DOUBLED, run.start, run.stop)
-        while place >= 0:
-            yield Edit(place, place + 2, Text.from_one("'", text.origin[place]))
-            place = text.string.find(_DOUBLED, place + 2, run.stop)
+    def read(self, text: Text, start: int, end: int) -> Iterator[Edit]:
+        """Yield the edits of a part of a text after which the model can read it."""
+        for match in _WRITTEN.finditer(text.string, start, end):
+            character = self.characters.get(match[0])
+            if character is not None:
+                new = Text.from_one(character, text.origin[match.start()])
+                yield Edit(*match.span(), new)
 
-    def escape(self, translation: Text, *, line_length: int, is_at_end: bool) -> Text:
-        """Return a translation as text of a message, where only placeholders have a meaning.
+    def write(self, translation: Text, *, line_length: int, is_at_end: bool) -> Text:
+        """Return a translation as it is written in the text: only spans have a meaning.
 
         If the source does not double apostrophes, only those are doubled that would quote what
         follows, or continue a quotation. `is_at_end`: whether a sign follows the translation.
@@ -375,7 +395,10 @@ class _Style:
                 continue  # a span, which stays as it is
             if character in signs:
                 pieces[number] = ""
-            if character != "'":
+            if character in self.spellings:
+                pieces[number] = self.spellings[character]
+                continue
+            if character != "'" or self.syntax is Syntax.PLAIN:
                 continue
             following = string[number + 1 : number + 2]
             is_quoting = following in ("{", "}", "#", "'") or (not following and is_at_end)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import cast
 
-from mtkit.corpus.characters import has_letters, is_word_character
+from mtkit.corpus.characters import has_letters, is_letter, is_word_character
 from mtkit.decoding.text.words import UNSPACED_CHARACTERS
-from mtkit.extras.protect.messages import QUOTED, Message, MessageText, Syntax, find_messages
+from mtkit.extras.protect.messages import QUOTED, Syntax, find_messages
 from mtkit.extras.protect.notations import NOTATION_PATTERN
+from mtkit.extras.protect.own_patterns import find_matches
+from mtkit.extras.protect.pairs import MARK_PATTERN, FoundSpan, MarkSide, pair_up
 
 # Each pattern begins where no match of it can have begun before, and no two parts in a row match
 # the same characters, so that a long word is read once.
@@ -60,14 +63,18 @@ _SPAN_PATTERN = (
     rf"{_TAG.pattern}|{_CODE}|{_URL}|{_ADDRESS}|{NOTATION_PATTERN}|{_PLACEHOLDER}|{_ENTITY}"
     rf"|{_PATH}|{_NAME}"
 )
-_SPAN = re.compile(_SPAN_PATTERN)
+_ENTITY_IN_WORD = r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});"
+_IN_SENTENCE = rf"{_SPAN_PATTERN}|{_ENTITY_IN_WORD}|{MARK_PATTERN}"
 _ARGUMENT = r"\{(?:[^{}]++|\{[^{}]*+\})*+\}"
 _PATTERNS = {
-    Syntax.PLAIN: _SPAN,
-    Syntax.MESSAGE: re.compile(rf"{QUOTED}|{_ARGUMENT}|{_SPAN_PATTERN}"),
-    Syntax.NUMBERED: re.compile(rf"{QUOTED}|{_ARGUMENT}|#|{_SPAN_PATTERN}"),
+    Syntax.PLAIN: re.compile(_IN_SENTENCE),
+    Syntax.MESSAGE: re.compile(rf"{QUOTED}|{_ARGUMENT}|{_IN_SENTENCE}"),
+    Syntax.NUMBERED: re.compile(rf"{QUOTED}|{_ARGUMENT}|#|{_IN_SENTENCE}"),
 }
-_MAY_BE_SPAN = re.compile(r"[@{%<\\/&`$#~|\[=]|\.\w|_\w|:\w|--|\(\)|v\d")
+_IS_TAG = re.compile(r"[<&]|\{\\|\\[ntr](?![a-z])")
+_TEXT_SIGNS = "&\"'’‘“”„‚«»‹›–—…"
+"""Signs that are translated, also if they are written as entities."""
+_MAY_BE_SPAN = re.compile(r"[@{%<\\/&`$#~|\[=*^]|\.\w|_\w|:\w|--|\(\)|v\d")
 _CUE = re.compile(r"WEBVTT(?:\s.*)?|[\d:.,]+ --> [\d:.,]+(?: \w+:\S+)*", re.DOTALL)
 """The first line of WebVTT; the times of a cue, with its settings."""
 _AFTER_TEXT = re.compile(r"[\s\"'”’»)\]♪*_]*")
@@ -82,43 +89,61 @@ PATTERNS_BY_NAME = {
 """The patterns, for a program without mtkit."""
 
 
-@dataclass(frozen=True)
-class FoundSpan:
-    """A part of a text that no translation changes, or a message, whose texts are translated."""
+def find_spans(
+    text: str, syntax: Syntax = Syntax.PLAIN, patterns: Sequence[str] = ()
+) -> list[FoundSpan]:
+    """Return what no translation changes in a text, and its messages, in order.
 
-    start: int
-    end: int
-    message: Message | None = None
-
-    @property
-    def texts(self) -> Sequence[MessageText]:
-        """The texts of a message."""
-        return () if self.message is None else self.message.texts
-
-    def shifted(self, offset: int) -> FoundSpan:
-        """Return the span in a text that begins elsewhere."""
-        message = None if self.message is None else self.message.shifted(offset)
-        return FoundSpan(self.start + offset, self.end + offset, message)
-
-
-def find_spans(text: str, syntax: Syntax = Syntax.PLAIN) -> list[FoundSpan]:
-    """Return the URLs, addresses, paths, placeholders, tags and messages in a text, in order."""
+    `patterns`: those of `decoding.protect`.
+    """
     is_plain = syntax is Syntax.PLAIN
-    if is_plain and not _MAY_BE_SPAN.search(text):  # most lines; much faster than the patterns
+    # Most lines have none, and this is much faster than the patterns.
+    if is_plain and not patterns and not _MAY_BE_SPAN.search(text):
         return []
+    # Messages are found first, because other patterns find braces within them.
     messages = find_messages(text, has_quotes=not is_plain)
     if messages and is_plain:
         syntax = Syntax.MESSAGE
-    pattern = _PATTERNS[syntax]
-    # Messages are found first, because other patterns find braces within them.
-    starts = [0, *(message.end for message in messages)]
-    ends = [*(message.start for message in messages), len(text)]
-    found: list[FoundSpan] = []
-    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        found += [FoundSpan(*match.span()) for match in pattern.finditer(text, start, end)]
-        if number < len(messages):
-            found.append(FoundSpan(end, messages[number].end, messages[number]))
-    return found
+    found = [FoundSpan(message.start, message.end, message) for message in messages]
+    if patterns:
+        for start, end in _gaps(found, text):
+            for match in find_matches(text[start:end], patterns):
+                own = FoundSpan(*match)
+                found.append(own.shifted(start))
+    for start, end in _gaps(found, text):
+        matches = _PATTERNS[syntax].finditer(text, start, end)
+        found += map(_read_match, matches)
+    found.sort(key=_start)
+    return pair_up(text, found)
+
+
+def _gaps(spans: Sequence[FoundSpan], text: str) -> list[tuple[int, int]]:
+    """Return where the text before, between and after some spans begins and ends."""
+    ordered = sorted(spans, key=_start)
+    starts = [0, *(span.end for span in ordered)]
+    ends = [*(span.start for span in ordered), len(text)]
+    return list(zip(starts, ends, strict=True))
+
+
+def _start(span: FoundSpan) -> int:
+    return span.start
+
+
+def _read_match(match: re.Match[str]) -> FoundSpan:
+    """Return the span that a pattern has found."""
+    own = match[0]
+    mark = cast("MarkSide | None", match.lastgroup)
+    character = ""
+    if own.startswith("&"):
+        character = html.unescape(own)
+    is_defined = character != own  # by HTML, which knows no &brandName;
+    is_tag = mark is not None
+    if _IS_TAG.match(own) and is_defined:
+        is_tag = True
+    is_text = len(character) == 1 and (is_letter(character) or character in _TEXT_SIGNS)
+    if not is_text:
+        character = ""
+    return FoundSpan(*match.span(), is_tag=is_tag, mark=mark, character=character)
 
 
 def is_cue(text: str) -> bool:

@@ -1,0 +1,108 @@
+"""Pairs around text that is translated: tags, and the marks of emphasis and links."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mtkit.extras.protect.messages import Message, MessageText
+
+_STARS_OPEN = r"(?<![^\W_])(?<!\*)\*{1,3}(?=[^\s*.,:;)\]])"
+_STARS_CLOSE = r"(?<=[^\s*])\*{1,3}(?![^\W_]|\*)"
+_LINES_OPEN = r"(?<!\w)__?(?=[^\s_.,:;)\]])"
+_LINES_CLOSE = r"(?<=[^\s_])__?(?!\w)"
+_WAVES_OPEN = r"(?<![\w~])~~(?=[^\s~])"
+_WAVES_CLOSE = r"(?<=[^\s~])~~(?![\w~])"
+_LINK_OPENS = r"(?<!\w)!?\[(?=[^\[\]]{1,200}\]\([^\s()])"
+_LINK_CLOSES = r"\]\([^\s()]{1,300}(?:\s\"[^\"]{0,200}\")?\)"
+# reStructuredText: `text <address>`_
+_QUOTE_OPENS = r"(?<![\w`:])`(?=[^`<>]{1,200} <[^`<>\s]{1,300}>`_)"
+_QUOTE_CLOSES = r" <[^`<>\s]{1,300}>`__?(?!\w)"
+_OPENING = "|".join((_STARS_OPEN, _LINES_OPEN, _WAVES_OPEN, _LINK_OPENS, _QUOTE_OPENS))
+_CLOSING = "|".join((_STARS_CLOSE, _LINES_CLOSE, _WAVES_CLOSE, _LINK_CLOSES, _QUOTE_CLOSES))
+MARK_PATTERN = f"(?P<opening>{_OPENING})|(?P<closing>{_CLOSING})"
+_MAY_CLOSE = re.compile(_CLOSING)
+_OPENING_OF = {"]": "[", " ": "`"}
+"""How the partner of a closing mark begins, if both differ."""
+_TAG = re.compile(r"(?:<|&lt;)(/?)([A-Za-z][\w:.-]*|\d+)")
+
+MarkSide = Literal["opening", "closing"]
+
+
+@dataclass(frozen=True)
+class FoundSpan:
+    """A part of a text that no translation changes, or a message, whose texts are translated."""
+
+    start: int
+    end: int
+    message: Message | None = None
+    is_tag: bool = False
+    """Whether the model reads nothing in its place."""
+    mark: MarkSide | None = None
+    """Which side of emphasised text, or of a link, the span is."""
+    pair: int | None = None
+    """Where the pair begins to which the span belongs."""
+    character: str = ""
+    """What the model reads in place of an entity, if this is translated as text."""
+
+    @property
+    def texts(self) -> Sequence[MessageText]:
+        """The texts of a message."""
+        return () if self.message is None else self.message.texts
+
+    def shifted(self, offset: int) -> FoundSpan:
+        """Return the span in a text that begins elsewhere."""
+        message = self.message
+        if message is not None:
+            message = message.shifted(offset)
+        pair = self.pair
+        if pair is not None:
+            pair += offset
+        start = self.start + offset
+        return replace(self, start=start, end=self.end + offset, message=message, pair=pair)
+
+
+def pair_up(text: str, found: Sequence[FoundSpan]) -> list[FoundSpan]:
+    """Return the spans of a text with their pairs; a mark without a partner is text."""
+    pairs: dict[int, int] = {}
+    open_spans: list[tuple[str, int]] = []
+    open_names: Counter[str] = Counter()
+    for number, span in enumerate(found):
+        side, name = _read_side(text, span)
+        # Between other signs, a mark may be either side: **_*dog*_**.
+        may_close = span.mark is not None and _MAY_CLOSE.match(text, span.start) is not None
+        closes_open = may_close and open_names[name] > 0
+        if side == "opening" and not closes_open:
+            open_spans.append((name, number))
+            open_names[name] += 1
+            continue
+        while open_names[name]:  # what was opened later has no end
+            other, first = open_spans.pop()
+            open_names[other] -= 1
+            if other == name:
+                pairs[first] = pairs[number] = first
+                break
+    paired: list[FoundSpan] = []
+    for number, span in enumerate(found):
+        if number in pairs:
+            paired.append(replace(span, pair=found[pairs[number]].start))
+        elif span.mark is None:
+            paired.append(span)
+    return paired
+
+
+def _read_side(text: str, span: FoundSpan) -> tuple[MarkSide | None, str]:
+    """Return which side of a pair a span may be, and the name that both sides share."""
+    if span.mark == "opening":
+        return "opening", text[span.start : span.end].lstrip("!")
+    if span.mark == "closing":
+        own = text[span.start : span.end]
+        return "closing", _OPENING_OF.get(own[0], own)
+    tag = None if span.message else _TAG.match(text, span.start, span.end)
+    if tag is None:
+        return None, ""
+    slash, name = tag.groups()
+    return "closing" if slash else "opening", name
