@@ -13,6 +13,7 @@ from mtkit.artifacts.manifest import MANIFEST, Artifact
 from mtkit.artifacts.recipe import scores_recipe
 from mtkit.artifacts.records import dump_record, load_record
 from mtkit.artifacts.stage import Draft, Stage
+from mtkit.batching.text_lines import write_lines
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
 from mtkit.corpus.sets import hash_sets, open_set
@@ -54,18 +55,18 @@ def _translate_and_score(draft: Draft, config: Config, model: Artifact) -> None:
     scored = [pairs[row] for row in sorted(translations)]
     chosen = [translations[row] for row in sorted(translations)]
     texts = [translation.text for translation in chosen]
-    _write_lines(draft.folder / SOURCE_FILE, [pair.source for pair in scored])
-    _write_lines(draft.folder / REFERENCE_FILE, [pair.target for pair in scored])
-    _write_lines(draft.folder / HYPOTHESES_FILE, texts)
+    write_lines(draft.folder / SOURCE_FILE, [pair.source for pair in scored])
+    write_lines(draft.folder / REFERENCE_FILE, [pair.target for pair in scored])
+    write_lines(draft.folder / HYPOTHESES_FILE, texts)
     if len(scored) < len(pairs):
         for tag, rows in group_by_tag(pairs).items():
             sources = [pairs[row].source for row in rows]
             references = [pairs[row].target for row in rows]
-            _write_lines(draft.folder / name_of_tag_file(tag, ALL_SOURCES), sources)
-            _write_lines(draft.folder / name_of_tag_file(tag, ALL_REFERENCES), references)
+            write_lines(draft.folder / name_of_tag_file(tag, ALL_SOURCES), sources)
+            write_lines(draft.folder / name_of_tag_file(tag, ALL_REFERENCES), references)
     given = find_fine_tuning(config).translate_with_given_model(config, model, scored)
     if given is not None:
-        _write_lines(draft.folder / GIVEN_FILE, given)
+        write_lines(draft.folder / GIVEN_FILE, given)
     is_unlike = [UNLIKE in translation.flags for translation in chosen]
     report = score_test_set(config, scored, texts, is_unlike, given)
     draft.report.update(dump_record(report))
@@ -124,10 +125,6 @@ def _spread_portions(start: int, end: int) -> set[int]:
     # 13 and 32 have no common divisor, so every portion comes once; 13 / 32 is near the golden
     # section, so early portions lie far apart.
     return {13 * place % TEST_PORTIONS for place in range(start, end)}
-
-
-def _write_lines(path: Path, lines: Sequence[str]) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def open_report(test: Artifact) -> QualityReport:

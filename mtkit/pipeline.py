@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +15,7 @@ from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, config_of, defau
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.config.yaml import as_config
-from mtkit.corpus.sets import import_sets
+from mtkit.corpus.sets import hold_sets
 from mtkit.corpus.spread import spread
 from mtkit.evaluation import ALL_REFERENCES, ALL_SOURCES, evaluate, name_of_tag_file, open_report
 from mtkit.formats.card import write_card
@@ -57,8 +59,9 @@ def run(config: Config | str | Path) -> MetricScores:
     Raises what the stages raise.
     """
     config = as_config(config)
-    model = _run_stages(config)
-    test = evaluate(config, model)
+    with _hold_text(config):
+        model = _run_stages(config)
+        test = evaluate(config, model)
     write_card(model.path)
     return MetricScores() if test is None else MetricScores(open_report(test).scores)
 
@@ -66,8 +69,9 @@ def run(config: Config | str | Path) -> MetricScores:
 def run_and_print(config: Config) -> None:
     """Run every stage that is not up to date, and write the scores to stdout."""
     started = _Start.of(config)
-    model = _run_stages(config)
-    _test_and_print(config, model, started)
+    with _hold_text(config):
+        model = _run_stages(config)
+        _test_and_print(config, model, started)
 
 
 def finish_and_print(run: Path | None = None) -> None:
@@ -82,17 +86,23 @@ def finish_and_print(run: Path | None = None) -> None:
     if not is_in_place:
         config = config.model_copy(update={"run": str(folder)})
     started = _Start.of(config)
-    import_sets(config, "test")
-    model = finish(config)
-    _test_and_print(config, model, started)
+    with hold_sets(config, "test"):
+        model = finish(config)
+        _test_and_print(config, model, started)
+
+
+@contextmanager
+def _hold_text(config: Config) -> Iterator[None]:
+    """Check the settings that are checked in no time, then hold all text of the run."""
+    check_origin(config)
+    find_glossary(config)  # fails if it cannot be read
+    find_fine_tuning(config)  # fails if it is not installed
+    with hold_sets(config, "train", "valid", "test", "keep"):
+        yield
 
 
 def _run_stages(config: Config) -> Artifact:
     """Make the tokenizer, the batches and the model; return the model."""
-    check_origin(config)
-    find_glossary(config)  # fails if it cannot be read
-    find_fine_tuning(config)  # fails if it is not installed
-    import_sets(config, "train", "valid", "test", "keep")
     train_tokenizer(config)
     build_batches(config)
     return train(config)

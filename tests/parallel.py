@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from mtkit.config.corpora import TextCorpus
+from mtkit.config.corpora import Corpus, TextCorpus
+from mtkit.corpus.check import CorpusReport, check_rows
+from mtkit.corpus.statistics import Languages
+from mtkit.corpus.store import temporary_rows
 from mtkit.demo import __file__ as demo
 
 Lines = list[tuple[str, str]]
@@ -44,6 +48,18 @@ def write_corpus(folder: Path, lines: Lines, name: str = "train") -> TextCorpus:
         text = "".join(f"{line[place]}\n" for line in lines)
         (folder / f"{name}.{code}").write_text(text, encoding="utf-8", newline="")
     return TextCorpus(source=str(folder / f"{name}.en"), target=str(folder / f"{name}.ko"))
+
+
+def check_corpus(
+    corpora: Corpus | list[Corpus],
+    languages: Languages = (None, None),
+    held_out: AbstractSet[int] = frozenset(),
+    *,
+    is_training: bool = True,
+) -> CorpusReport:
+    """Read and check corpora; arguments are as in `check_rows`."""
+    with temporary_rows(corpora, allow_unequal=True) as rows:
+        return check_rows(rows, languages, held_out, is_training=is_training)
 
 
 def random_words(seed: int) -> Callable[[], str]:

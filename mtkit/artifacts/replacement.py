@@ -3,7 +3,7 @@
 mtkit deletes only files that the manifest of an artifact lists, and drafts: folders that it is
 still filling. Every other file in the folder of an artifact belongs to the user, and moves to the
 artifact that replaces it. A folder without a manifest belongs to the user, too, and stops the
-command.
+command, unless it holds rows, which no other program writes.
 
 An artifact is written to a draft next to it, which is renamed at the end. A process may be killed
 at any moment. The next process then finds the old artifact, the new one or none, and tidies up.
@@ -33,7 +33,7 @@ from mtkit.report import warn
 DRAFT = ".draft"
 """A file in every draft, which shows that mtkit created the folder."""
 TYPICAL_FILES: Mapping[Kind, Sequence[str]] = {
-    "rows": ("places",),
+    "rows": ("place_rows",),
     "tokenizer": ("spm.model", "spm.source.model"),
     "batches": ("train.lengths",),
     "checkpoint": ("optimizer.safetensors",),
@@ -278,7 +278,7 @@ def _set_aside(path: Path) -> None:
         return
     new_path = _free_path(path, "damaged")
     path.rename(new_path)
-    warn(f"{path / MANIFEST} is damaged; the folder is now {new_path}")
+    warn(f"{path / MANIFEST} is missing or damaged; the folder is now {new_path}")
 
 
 def _free_path(path: Path, name: str) -> Path:
@@ -294,15 +294,20 @@ def _free_path(path: Path, name: str) -> Path:
 def _belongs_to_others(folder: Path, kind: Kind) -> bool:
     """Return whether a folder has no manifest, or that of another program or kind of artifact.
 
-    If the manifest cannot be read, the folder is mtkit's if it has one of TYPICAL_FILES.
+    If the manifest cannot be read, the folder is mtkit's if it has one of TYPICAL_FILES. Rows need
+    no manifest for that, because no other program writes such files.
     """
     try:
         content = read_json(folder / MANIFEST)
     except FileNotFoundError:
-        return True
+        return kind != "rows" or not _has_typical_file(folder, kind)
     except (OSError, UserError):  # damaged
-        return not any((folder / name).is_file() for name in TYPICAL_FILES.get(kind, ()))
+        return not _has_typical_file(folder, kind)
     return not isinstance(content, dict) or content.get("kind") != kind
+
+
+def _has_typical_file(folder: Path, kind: Kind) -> bool:
+    return any((folder / name).is_file() for name in TYPICAL_FILES.get(kind, ()))
 
 
 def _is_draft(path: Path) -> bool:

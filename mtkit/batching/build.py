@@ -25,7 +25,7 @@ from mtkit.batching.text_lines import read_written_lines, write_lines
 from mtkit.batching.train_store import write_train
 from mtkit.config.settings import Config, SetName
 from mtkit.corpus.read import chunks
-from mtkit.corpus.sets import hash_sets, import_sets
+from mtkit.corpus.sets import hash_sets, hold_sets
 from mtkit.corpus.store import CorpusRows
 from mtkit.corpus.tag_words import TagWords
 from mtkit.errors import UserError, blame_setting
@@ -63,19 +63,19 @@ def build_batches(config: Config) -> Artifact:
     names: tuple[SetName, ...] = ("train", "valid")
     if "overlap" in config.batching.drop:
         names = ("train", "valid", "test", "keep")
-    sets = import_sets(config, *names)
-    tokenizer = _find_tokenizer(config)
-    stage = Stage(
-        kind="batches",
-        path=Path(config.run) / "batches",
-        recipe=batches_recipe(config),
-        inputs={"tokenizer": tokenizer.identity} | hash_sets(config, *names, are_imported=True),
-    )
+    with hold_sets(config, *names) as sets:
+        tokenizer = _find_tokenizer(config)
+        stage = Stage(
+            kind="batches",
+            path=Path(config.run) / "batches",
+            recipe=batches_recipe(config),
+            inputs={"tokenizer": tokenizer.identity} | hash_sets(config, *names),
+        )
 
-    def fill(draft: Draft) -> None:
-        _fill(draft, config, Tokenizer.load(tokenizer), sets)
+        def fill(draft: Draft) -> None:
+            _fill(draft, config, Tokenizer.load(tokenizer), sets)
 
-    return stage.ensure(config, fill)
+        return stage.ensure(config, fill)
 
 
 def _find_tokenizer(config: Config) -> Artifact:

@@ -20,9 +20,10 @@ _NO_TEXT = Pair(source="", target="", corpus=0, file="", line=0)
 class Encoded(NamedTuple):
     """A chunk of the corpus: k kept pairs with their ids, and the dropped pairs."""
 
-    kept: list[Pair]
-    positions: list[int]
+    positions: NDArray[np.int64]
     """(k,): the position of each kept pair in the chunk, from 0."""
+    corpora: NDArray[np.uint16]
+    """(k,): the index of each kept pair's corpus."""
     lengths: Lengths
     """(k, 2): source and target lengths in subwords."""
     tokens: Tokens
@@ -33,12 +34,7 @@ class Encoded(NamedTuple):
     @property
     def pairs(self) -> int:
         """The number of kept and dropped pairs."""
-        return len(self.kept) + len(self.dropped)
-
-    @property
-    def corpora(self) -> NDArray[np.uint16]:
-        """(k,): the index of each kept pair's corpus."""
-        return np.array([pair.corpus for pair in self.kept], np.uint16)
+        return len(self.positions) + len(self.dropped)
 
 
 def encode_chunk(
@@ -59,7 +55,6 @@ def encode_chunk(
     threads = count_cores()
     sources = tokenizer.encode_source([pair.tagged for pair in sound], threads)
     targets = tokenizer.encode_target([pair.target for pair in sound], threads)
-    kept: list[Pair] = []
     positions: list[int] = []
     dropped: list[tuple[Pair, str]] = []
     lengths: list[tuple[int, int]] = []
@@ -76,14 +71,13 @@ def encode_chunk(
         elif max(len(source), len(target)) > max_length:
             dropped.append((pair, "too long"))
         else:
-            kept.append(pair)
             positions.append(position)
             lengths.append((len(source), len(target)))
             ids += source
             ids += target
     return Encoded(
-        kept=kept,
-        positions=positions,
+        positions=np.array(positions, np.int64),
+        corpora=np.array([chunk[position].corpus for position in positions], np.uint16),
         lengths=np.array(lengths, np.uint16).reshape(-1, 2),  # (0, 2) if no pair is kept
         tokens=np.array(ids, token_dtype(tokenizer.vocab)),
         dropped=dropped,

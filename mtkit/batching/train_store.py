@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.batching.counts import Counts
-from mtkit.batching.encode import Encoded, key_of_pair
+from mtkit.batching.encode import Encoded
 from mtkit.batching.store import Appender, Store, store_writer
 from mtkit.batching.train_encoder import TrainEncoder
 from mtkit.config.settings import Config, SetName
+from mtkit.corpus.read import hash_texts
 from mtkit.corpus.store import CorpusRows, find_repeated, map_numbers
 from mtkit.progress import progress
 from mtkit.tokenizer.codec import Tokenizer
@@ -38,7 +39,7 @@ def write_train(
     counts = Counts()
     with (
         progress("encoding train", len(rows), "pairs") as bar,
-        _writer(folder, tokenizer.vocab) as append_chunk,
+        _writer(folder, tokenizer.vocab, rows) as append_chunk,
     ):
         for chunk in TrainEncoder.of(config, tokenizer, sets).encode_all():
             append_chunk(chunk, bar.count)
@@ -60,8 +61,11 @@ def write_train(
 
 
 @contextmanager
-def _writer(folder: Path, vocab: int) -> Iterator[Callable[[Encoded, int], None]]:
+def _writer(folder: Path, vocab: int, rows: CorpusRows) -> Iterator[Callable[[Encoded, int], None]]:
     """Yield a function that appends a chunk to the first store, and its keys to a file."""
+    # Even equal pairs differ if their target tags do: a name may be the same in several languages.
+    tags = [(corpus.target_tag or "").encode() for corpus in rows.corpora]
+    tag_hashes = np.array([hash_texts(tag, tag) for tag in tags], np.uint64)
     with (
         store_writer(folder, ENCODED, vocab) as append_to_store,
         (folder / f"{ENCODED}.keys").open("wb") as keys_file,
@@ -69,9 +73,9 @@ def _writer(folder: Path, vocab: int) -> Iterator[Callable[[Encoded, int], None]
 
         def append(chunk: Encoded, first_row: int) -> None:
             append_to_store(chunk.tokens, chunk.lengths, chunk.corpora)
-            keys = np.empty(len(chunk.kept), KEYED_ROW)
-            keys["key"] = [key_of_pair(pair) for pair in chunk.kept]
-            keys["row"] = [first_row + position for position in chunk.positions]
+            keys = np.empty(len(chunk.positions), KEYED_ROW)
+            keys["row"] = first_row + chunk.positions
+            keys["key"] = rows.keys[keys["row"]] ^ tag_hashes[chunk.corpora]
             keys_file.write(keys.tobytes())
 
         yield append

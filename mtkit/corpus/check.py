@@ -139,22 +139,6 @@ def check_all(texts: NamedRows, languages: Languages) -> dict[str, CorpusReport]
     return reports
 
 
-def check_corpus(
-    corpora: Corpus | list[Corpus],
-    languages: Languages = (None, None),
-    held_out: AbstractSet[int] = frozenset(),
-    *,
-    is_training: bool = True,
-) -> CorpusReport:
-    """Read and check corpora; arguments are as in `check_rows`.
-
-    Raises:
-        UserError: the corpora cannot be read; files of different lengths are only a finding.
-    """
-    with temporary_rows(corpora, allow_unequal=True) as rows:
-        return check_rows(rows, languages, held_out, is_training=is_training)
-
-
 def check_rows(
     rows: CorpusRows,
     languages: Languages = (None, None),

@@ -1,7 +1,8 @@
 """The text of a run: each set of corpora in `data` is written once as rows, to `RUN/corpus/SET`.
 
 All stages read these rows, and no other files. A set is up to date if its files are those that were
-read: if size or times of a file have changed, its hash decides.
+read: if size or times of a file have changed, its hash decides. A command decides this once, so all
+its stages have the same text (`hold_sets`).
 """
 
 from __future__ import annotations
@@ -24,26 +25,54 @@ from mtkit.corpus.read import Pair, hash_corpora, read_corpus, sides_of
 from mtkit.corpus.store import CorpusRows, temporary_rows, write_rows
 from mtkit.errors import UserError, blame_setting
 from mtkit.machine import check_single_process
+from mtkit.report import warn
 
 FILE_FACTS = "files"
 """What the artifact of a set reports: the facts of each file, as in `_FileHashes`."""
 
 
-def import_sets(config: Config, *names: SetName) -> dict[SetName, CorpusRows]:
-    """Write the rows of each set that are missing or not up to date; return the rows of all.
+@dataclass(frozen=True)
+class _HeldSet:
+    """A set that has been imported, and that the stages of a command use."""
 
-    A set that the config does not name is left out.
+    rows: CorpusRows
+    files: _FileHashes
+    """The hashes of its files when they were read."""
+    hashes: Mapping[str, str]
+    """The hashes of its text, by setting."""
+
+
+_held: dict[tuple[str, SetName], _HeldSet] = {}
+"""The sets that this process holds, by the run and the name."""
+
+
+@contextmanager
+def hold_sets(config: Config, *names: SetName) -> Iterator[dict[SetName, CorpusRows]]:
+    """Import sets, yield the rows of all, and hold them until the block ends.
+
+    Within the block, all functions of this module use the held text, even if its files change. If
+    they do, say so at the end. A set that the config does not name is left out.
 
     Raises:
         SettingError: a file is missing, unreadable or empty, or the sides are not parallel.
         UserError: a file changes while it is read, or another process writes to the run.
     """
     named = [name for name in names if config.data.corpora(name)]
-    for name in named:  # all before any is read, which may take long
+    missing = [name for name in named if (config.run, name) not in _held]
+    for name in missing:  # all before any is read, which may take long
         for key, corpus in config.data.corpora(name).items():
             check_files_exist(corpus, key)
-    # The training set comes first in `data`, and is the largest: errors in others are found before.
-    return {name: _import_set(config, name) for name in reversed(named)}
+    try:
+        # The training set comes first in `data`, and is the largest: errors in others are found
+        # before.
+        for name in reversed(missing):
+            _held[config.run, name] = _import_set(config, name)
+        yield {name: _held[config.run, name].rows for name in named}
+        for name in missing:
+            _held[config.run, name].files.warn_of_changes()
+    finally:
+        for name in missing:
+            _held.pop((config.run, name), None)
 
 
 @contextmanager
@@ -55,6 +84,10 @@ def open_set(config: Config, name: SetName) -> Iterator[CorpusRows]:
     Raises:
         UserError: a corpus cannot be read.
     """
+    held = _held.get((config.run, name))
+    if held is not None:
+        yield held.rows
+        return
     stage, _ = _find_stage(config, name)
     artifact = stage.current()
     if artifact is not None:
@@ -64,51 +97,71 @@ def open_set(config: Config, name: SetName) -> Iterator[CorpusRows]:
         yield rows
 
 
-def hash_sets(config: Config, *names: SetName, are_imported: bool = False) -> dict[str, str]:
+def hash_sets(config: Config, *names: SetName) -> dict[str, str]:
     """Return the hashes of the text of sets, by setting; a set that the config lacks has none.
 
-    Only files that have changed since `import_sets` are read. `are_imported`: whether the rows are
-    in use already, so that no file may have changed.
+    Only files that have changed since the sets were imported are read.
 
     Raises:
-        UserError: a file cannot be read, or has changed.
+        UserError: a file cannot be read.
     """
     hashes: dict[str, str] = {}
     for name in names:
-        files = _FileHashes(_read_recorded(config, name))
-        hashes |= hash_corpora(_corpora_of(config, name), f"data.{name}", files)
-        if are_imported:
-            files.check_content()
+        held = _held.get((config.run, name))
+        if held is not None:
+            hashes |= held.hashes
+        else:
+            hashes |= _hash_set(config, name, _FileHashes(_read_recorded(config, name)))
     return hashes
+
+
+def _hash_set(config: Config, name: SetName, files: _FileHashes) -> dict[str, str]:
+    return hash_corpora(_corpora_of(config, name), f"data.{name}", files)
 
 
 @dataclass
 class _FileHashes:
-    """Returns the hashes of files, and reads only files that have changed since then."""
+    """Returns the hashes of files, always the same; reads only files that are new or changed."""
 
     recorded: Mapping[str, Any]
     """The size, times and hash of each file by its path, as `facts`."""
     facts: dict[str, list[Any]] = field(default_factory=dict)
 
     def __call__(self, file: Path) -> str:
-        state = _state_of(file)
-        recorded = self.recorded.get(str(file))
-        if not isinstance(recorded, list) or recorded[:-1] != state:
-            recorded = [*state, hash_file(file)]
-        self.facts[str(file)] = recorded
-        return str(recorded[-1])
+        path = str(file)
+        if path not in self.facts:
+            state = _state_of(file)
+            recorded = self.recorded.get(path)
+            if not isinstance(recorded, list) or recorded[:-1] != state:
+                recorded = [*state, hash_file(file)]
+            self.facts[path] = recorded
+        return str(self.facts[path][-1])
 
-    def check_content(self) -> None:
-        """Raise UserError if the hash of a file is another one than that which is recorded."""
-        for path, facts in self.facts.items():
-            if self.recorded.get(path, facts)[-1] != facts[-1]:
-                raise UserError(f"{path} changed while it was read; run the same command again")
+    def find_changed(self) -> str | None:
+        """Return the path of a file that has another text than when its hash was asked for.
+
+        Return None if there is no such file.
+        """
+        for path, (*state, digest) in self.facts.items():
+            file = Path(path)
+            if not file.exists() or (_state_of(file) != state and hash_file(file) != digest):
+                return path
+        return None
 
     def check_unchanged(self) -> None:
         """Raise UserError if a file has changed since its hash was asked for."""
-        for path, facts in self.facts.items():
-            if _state_of(Path(path)) != facts[:-1]:
-                raise UserError(f"{path} changed while it was read; run the same command again")
+        changed = self.find_changed()
+        if changed is not None:
+            raise UserError(f"{changed} changed while it was read; run the same command again")
+
+    def warn_of_changes(self) -> None:
+        """Warn if a file has changed since its hash was asked for."""
+        changed = self.find_changed()
+        if changed is not None:
+            warn(
+                f"{changed} has changed since this command read it; run the same command again to "
+                "use its new text"
+            )
 
 
 def _state_of(file: Path) -> list[int]:
@@ -150,8 +203,8 @@ def _find_stage(config: Config, name: SetName) -> tuple[Stage, _FileHashes]:
     return stage, hashes
 
 
-def _import_set(config: Config, name: SetName) -> CorpusRows:
-    stage, hashes = _find_stage(config, name)
+def _import_set(config: Config, name: SetName) -> _HeldSet:
+    stage, files = _find_stage(config, name)
     artifact = stage.current()
     if artifact is None:
         check_single_process()
@@ -160,10 +213,14 @@ def _import_set(config: Config, name: SetName) -> CorpusRows:
             raise foreign_file_error(folder)
         with locked(Path(config.run)), stage.write() as draft:
             write_rows(draft.folder, _read_set(config, name))
-            hashes.check_unchanged()
-            draft.report[FILE_FACTS] = hashes.facts
+            files.check_unchanged()
+            draft.report[FILE_FACTS] = files.facts
         artifact = stage.open()
-    return CorpusRows(artifact.path, _corpora_of(config, name))
+    return _HeldSet(
+        rows=CorpusRows(artifact.path, _corpora_of(config, name)),
+        files=files,
+        hashes=_hash_set(config, name, files),
+    )
 
 
 def _read_set(config: Config, name: SetName) -> Iterator[Pair]:

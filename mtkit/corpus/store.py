@@ -134,7 +134,8 @@ class CorpusRows:
         self._places = map_numbers(folder / PLACES, PLACE)
         self._text = _map_text(folder / TEXT)
         end = int(self._ends[-1, 1]) if len(self._ends) else 0
-        if len(self._ends) != len(self.keys) or len(self._text) != end:
+        are_equally_long = len(self._ends) == len(self.keys) and len(self._text) == end
+        if not are_equally_long or len(self._place_rows) != len(self._places):
             raise UserError(f"{folder} is damaged; delete it, and run the same command again")
 
     def __len__(self) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+from mtkit.batching.text_lines import write_lines
 from mtkit.config.corpora import Corpus
 from mtkit.config.settings import DROP_RULES, DropRule
 from mtkit.corpus.check import CorpusReport
@@ -256,8 +257,7 @@ def write_corpora(
         corpus: dict[str, str] = {}
         for side in ("source", "target"):
             file = f"{stem}.{side}"
-            lines = "".join(f"{getattr(pair, side)}\n" for pair in tagged)
-            (folder / file).write_text(lines, encoding="utf-8", newline="\n")
+            write_lines(folder / file, [getattr(pair, side) for pair in tagged])
             corpus[side] = str((place or folder) / file)
         corpora.append(corpus if tag is None else corpus | {"target_tag": tag})
     return corpora

@@ -23,7 +23,7 @@ from mtkit.config.target_tags import piece_of_tag
 from mtkit.corpus.characters import count_letters
 from mtkit.corpus.files import existing_file, listed_paths
 from mtkit.corpus.read import Pair
-from mtkit.corpus.sets import hash_sets, import_sets, open_set
+from mtkit.corpus.sets import hash_sets, hold_sets, open_set
 from mtkit.corpus.store import CorpusRows, RowNumbers
 from mtkit.errors import MtkitError, UserError, blame_setting
 from mtkit.report import plural, say, warn
@@ -66,15 +66,15 @@ def train_tokenizer(config: Config) -> Artifact:
     Raises:
         UserError: a model or the corpus cannot be read, or does not fit `tokenizer.vocab_size`.
     """
-    import_sets(config, "train", "valid")
-    model = find_origin(config)
-    stage = Stage(
-        kind="tokenizer",
-        path=Path(config.run) / "tokenizer",
-        recipe=tokenizer_recipe(config),
-        inputs=_hash_inputs(config, model),
-    )
-    return stage.ensure(config, lambda draft: _fill(draft, config, model))
+    with hold_sets(config, "train", "valid"):
+        model = find_origin(config)
+        stage = Stage(
+            kind="tokenizer",
+            path=Path(config.run) / "tokenizer",
+            recipe=tokenizer_recipe(config),
+            inputs=_hash_inputs(config, model),
+        )
+        return stage.ensure(config, lambda draft: _fill(draft, config, model))
 
 
 def _hash_inputs(config: Config, model: Artifact | None) -> dict[str, str]:
@@ -82,11 +82,11 @@ def _hash_inputs(config: Config, model: Artifact | None) -> dict[str, str]:
     if model is not None:
         hashes = {"model": model.identity}
         if config.tokenizer.new_pieces:
-            hashes |= hash_sets(config, "train", are_imported=True)
+            hashes |= hash_sets(config, "train")
         return hashes
     paths = listed_paths(config.tokenizer.model or [])
     if not paths:
-        return hash_sets(config, "train", are_imported=True)
+        return hash_sets(config, "train")
     with blame_setting(("tokenizer", "model")):
         files = [hash_file(existing_file(path)) for path in paths]
     inputs = {"tokenizer.model": sha256_of(files)}

@@ -18,7 +18,7 @@ from commands import call
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import DROP_RULES, BatchingSettings, Config
-from mtkit.corpus.check import CorpusReport, check_corpus
+from mtkit.corpus.check import CorpusReport
 from mtkit.corpus.findings import check_languages
 from mtkit.corpus.read import MAX_EXCERPT, read_pairs
 from mtkit.corpus.rules import held_out_keys
@@ -26,7 +26,7 @@ from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
 from mtkit.corpus.summary import show_reports
 from mtkit.tokenizer.train_spm import train_tokenizer
 from nasties import INVALID, VALID
-from parallel import FAULTS, LINES, Lines, write_corpus
+from parallel import FAULTS, LINES, Lines, check_corpus, write_corpus
 
 
 def failures(report: CorpusReport) -> set[str]:

@@ -9,10 +9,9 @@ import pytest
 
 from commands import call
 from mtkit.config.settings import DROP_RULES
-from mtkit.corpus.check import check_corpus
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.rules import PairFilter
-from parallel import FAULTS, LINES, write_corpus
+from parallel import FAULTS, LINES, check_corpus, write_corpus
 
 
 @pytest.fixture(autouse=True)

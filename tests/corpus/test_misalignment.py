@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.corpus.check import check_corpus
 from mtkit.corpus.misalignment import Passage, find_passages, line_features
-from parallel import LINES, random_words, write_corpus
+from parallel import LINES, check_corpus, random_words, write_corpus
 
 TONES = ["light", "medium", "dark", "pale", "rosy"]
 

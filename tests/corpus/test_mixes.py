@@ -13,13 +13,12 @@ from commands import call
 from mtkit.batching.build import build_batches
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import DROP_RULES, Config
-from mtkit.corpus.check import check_corpus
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.rules import PairFilter
 from mtkit.corpus.statistics import compute_statistics, statistics_by_corpus
 from mtkit.corpus.store import temporary_rows
 from mtkit.tokenizer.train_spm import train_tokenizer
-from parallel import FAULTS, LINES, write_corpus
+from parallel import FAULTS, LINES, check_corpus, write_corpus
 
 SUBJECTS = {"The man": "კაცი", "The woman": "ქალი", "The child": "ბავშვი", "The dog": "ძაღლი"}
 VERBS = {"sees": "ხედავს", "finds": "პოულობს", "buys": "ყიდულობს", "looks for": "ეძებს"}

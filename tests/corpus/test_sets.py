@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
-from mtkit.artifacts.manifest import MANIFEST
-from mtkit.config.settings import Config
+from mtkit import pipeline
+from mtkit.artifacts.manifest import MANIFEST, Artifact, open_artifact
+from mtkit.batching.build import build_batches
+from mtkit.config.settings import Config, SetName
 from mtkit.corpus import sets
 from mtkit.corpus.read import hash_corpora
-from mtkit.corpus.sets import hash_sets, import_sets, open_set
+from mtkit.corpus.sets import hash_sets, hold_sets, open_set
 from mtkit.corpus.store import write_rows
 from mtkit.errors import SettingError, UserError
+from mtkit.scoring.line_files import REFERENCE_FILE
 from tasks import tiny_config, write_reversal_task
 
 
@@ -47,19 +50,63 @@ def texts(config: Config) -> list[tuple[str, str]]:
         return [(pair.source, pair.target) for pair in rows]
 
 
+def import_sets(config: Config, *names: SetName) -> None:
+    with hold_sets(config, *names):
+        pass
+
+
 def rewrite(path: Path, old: str, new: str) -> None:
     path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
 
 
-def test_rows_in_use_never_get_the_hash_of_a_later_text(config: Config, tmp_path: Path) -> None:
-    import_sets(config, "train")
-    before = hash_sets(config, "train", are_imported=True)
-    os.utime(tmp_path / "train.tgt")  # another time, and the same text
-    assert hash_sets(config, "train", are_imported=True) == before
-    with (tmp_path / "train.tgt").open("a") as file:
-        file.write("\n")
-    with pytest.raises(UserError, match=r"train\.tgt changed while it was read"):
-        hash_sets(config, "train", are_imported=True)
+def test_a_held_text_stays_as_it_was_read(
+    config: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with hold_sets(config, "train"):
+        hashes, before = hash_sets(config, "train"), texts(config)
+        rewrite(tmp_path / "train.tgt", "ANT", "OWL")
+        with hold_sets(config, "train", "valid") as sets:  # a later stage
+            assert hash_sets(config, "train") == hashes
+            assert [(pair.source, pair.target) for pair in sets["train"]] == before
+        (tmp_path / "train.src").unlink()
+        assert (hash_sets(config, "train"), texts(config)) == (hashes, before)
+    output = capsys.readouterr().err
+    assert output.count("has changed since this command read it") == 1
+
+
+def test_a_held_text_that_is_only_copied_has_not_changed(
+    config: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with hold_sets(config, "train"):
+        os.utime(tmp_path / "train.tgt", (1, 1))
+    assert "has changed" not in capsys.readouterr().err
+
+
+def test_a_set_is_not_held_after_an_error(config: Config, tmp_path: Path) -> None:
+    with pytest.raises(KeyError), hold_sets(config, "train"):
+        raise KeyError
+    rewrite(tmp_path / "train.tgt", "ANT", "OWL")
+    with hold_sets(config, "train") as sets:
+        assert any("OWL" in pair.target for pair in sets["train"])
+
+
+def test_all_stages_of_a_run_have_the_text_of_its_start(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = build_batches
+
+    def change_and_build(config: Config) -> Artifact:
+        rewrite(tmp_path / "train.tgt", "ANT", "OWL")
+        rewrite(tmp_path / "test.tgt", "ANT", "OWL")
+        return build(config)
+
+    monkeypatch.setattr(pipeline, "build_batches", change_and_build)
+    pipeline.run(config)
+    run = Path(config.run)
+    tokenizer = open_artifact(run / "tokenizer", "tokenizer").manifest["inputs"]
+    batches = open_artifact(run / "batches", "batches").manifest["inputs"]
+    assert tokenizer.items() <= batches.items()
+    assert "OWL" not in (run / "test" / REFERENCE_FILE).read_text("utf-8")
 
 
 def test_a_text_is_opened_twice_and_never_again(config: Config, opened: Counter[str]) -> None:
@@ -102,8 +149,8 @@ def test_tags_change_hashes_but_are_not_stored(config: Config, opened: Counter[s
     data = config.data.model_copy(update={"train": train})
     tagged = config.model_copy(update={"data": data})
     opened.clear()
-    rows = import_sets(tagged, "train")["train"]
-    assert rows[0].tagged.startswith("<bt> ")
+    with hold_sets(tagged, "train") as sets:
+        assert sets["train"][0].tagged.startswith("<bt> ")
     assert hash_sets(tagged, "train").keys() - hash_sets(config, "train").keys()
     assert not opened["train.src"]
 
@@ -137,12 +184,18 @@ def _remove_keys(folder: Path) -> None:
     (folder / "keys").unlink()
 
 
+def _remove_manifest(folder: Path) -> None:
+    (folder / MANIFEST).unlink()
+
+
 def _age(folder: Path) -> None:
     manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
     (folder / MANIFEST).write_text(json.dumps(manifest | {"format": 0}), "utf-8")
 
 
-@pytest.mark.parametrize("damage", [_damage_text, _damage_manifest, _remove_keys, _age])
+@pytest.mark.parametrize(
+    "damage", [_damage_text, _damage_manifest, _remove_manifest, _remove_keys, _age]
+)
 def test_a_damaged_or_older_store_is_replaced(
     config: Config, damage: Callable[[Path], None]
 ) -> None:

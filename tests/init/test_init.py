@@ -27,7 +27,6 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.config.settings import DROP_RULES, Config
 from mtkit.config.yaml import load_config
 from mtkit.corpus import store
-from mtkit.corpus.check import check_corpus
 from mtkit.corpus.files import read_lines
 from mtkit.corpus.read import Pair, read_corpus
 from mtkit.corpus.rules import held_out_keys, key_of
@@ -60,6 +59,7 @@ from mtkit.init.presets import (
 from mtkit.init.trial import run_trial
 from mtkit.report import MAX_CELLS
 from mtkit.tokenizer.train_spm import train_tokenizer
+from parallel import check_corpus
 
 PARTS = "train", "valid", "test"
 LANGUAGES = "en", "ko"
