@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
+
+if sys.version_info >= (3, 14):
+    from compression import zstd as zstd
+else:
+    from backports import zstd as zstd
 
 INVALID: dict[str, bytes] = {
     "truncated 2 bytes": b"\xc3",
@@ -167,7 +173,8 @@ TABLES: dict[str, tuple[str, bytes, str | None]] = {
 }
 """A table's name, its content, and what is said of it, or None where it is read."""
 
-_SOUND = gzip.compress(b"".join(b"line %d\n" % (i * i) for i in range(20_000)), mtime=0)
+_TEXT = b"".join(b"line %d\n" % (i * i) for i in range(20_000))
+_SOUND = gzip.compress(_TEXT, mtime=0)
 
 ZIPPED: dict[str, tuple[bytes, str]] = {
     "cut short": (_SOUND[: len(_SOUND) // 2], r"x\.gz:\d{3,}: the gzip data is damaged"),
@@ -183,3 +190,19 @@ ZIPPED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", r"is empty"),
 }
 """What is not, or not quite, a gzip file x.gz, and what is said of it."""
+
+_SOUND_ZSTD = zstd.compress(_TEXT, options={zstd.CompressionParameter.checksum_flag: 1})
+
+ZSTANDARD: dict[str, tuple[bytes, str]] = {
+    "cut short": (_SOUND_ZSTD[: len(_SOUND_ZSTD) // 2], r"x\.zst:\d+: the zstd data is damaged"),
+    "cut in the checksum": (_SOUND_ZSTD[:-3], r"x\.zst:\d{5}: the zstd data is damaged"),
+    "header alone": (_SOUND_ZSTD[:6], r"x\.zst:1: the zstd data is damaged"),
+    "garbage behind": (_SOUND_ZSTD + b"garbage", r"x\.zst:\d{5}: the zstd data is damaged"),
+    "a bit flipped": (
+        _SOUND_ZSTD[:9_000] + bytes([_SOUND_ZSTD[9_000] ^ 16]) + _SOUND_ZSTD[9_001:],
+        r"x\.zst:\d+: the zstd data is damaged",
+    ),
+    "plain text": (b"A dog.\n", r"x\.zst:1: the zstd data is damaged"),
+    "magic alone": (b"\x28\xb5\x2f\xfd", r"x\.zst:1: the zstd data is damaged"),
+}
+"""What is not, or not quite, a Zstandard file x.zst, and what is said of it."""

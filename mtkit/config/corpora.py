@@ -35,7 +35,7 @@ LanguageOfTargets = Annotated[
 
 
 class TextCorpus(Settings):
-    """Two line-parallel text files (or two equally long lists of them), plain or .gz."""
+    """Two line-parallel text files (or two equally long lists of them), plain, .gz or .zst."""
 
     source: Paths = Field(description="source text, one sentence per line")
     target: Paths = Field(description="target text: line n translates line n of the source")
@@ -45,7 +45,7 @@ class TextCorpus(Settings):
 
 
 class TableCorpus(Settings):
-    """.csv, .tsv, .jsonl or .tmx files, plain or .gz; or spreadsheets, .xlsx or .ods.
+    """.csv, .tsv, .jsonl or .tmx files, plain, .gz or .zst; or spreadsheets, .xlsx or .ods.
 
     A column is a number from 0, a name in the header, or a letter such as C; in a .jsonl it is a
     key, and in a translation memory (.tmx) a language.

@@ -1,4 +1,6 @@
-"""Read lines of text files as a stream: UTF-8, or UTF-16 with a byte order mark, plain or gzip.
+"""Read lines of text files as a stream: UTF-8, or UTF-16 with a byte order mark, plain or packed.
+
+Packed files are in gzip or Zstandard.
 
 Only a line feed ends a line. A line over 1 MiB is not a sentence; it is read as a blank line, so
 that memory stays bounded whatever a file contains, even after decompression.
@@ -16,7 +18,7 @@ import select
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from importlib.resources import files
@@ -28,7 +30,11 @@ from mtkit.config.base import Paths
 from mtkit.errors import MtkitError, UserError
 from mtkit.report import plural, warn
 
-GZIP_MAGIC = b"\x1f\x8b"
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 ENCODINGS = {
     codecs.BOM_UTF32_LE: "utf-32",  # before UTF-16, whose mark begins with the same bytes
     codecs.BOM_UTF32_BE: "utf-32",
@@ -39,7 +45,6 @@ ENCODINGS = {
 COMPRESSED = {
     ".bz2": rb"BZh[1-9](1AY&SY|\x17rE8P)",
     ".xz": rb"\xfd7zXZ\0",
-    ".zst": rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",
     ".zip": rb"PK(\x03\x04|\x05\x06)",
 }
 """Compressed formats that mtkit does not read: how their names end, and their first bytes."""
@@ -82,7 +87,16 @@ OLD_LINE_ENDS_WARNING = (
     "carriage returns do not end a line; convert old Mac line ends with: tr '\\r' '\\n'"
 )
 """Of carriage returns within a line: a carriage return alone ended lines on old Macs."""
-GZIP_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
+PACKINGS: Mapping[str, tuple[str, bytes, Callable[[io.BufferedReader], io.BufferedIOBase]]] = {
+    "gzip": (".gz", rb"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
+    "zstd": (
+        ".zst",
+        rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",
+        lambda file: zstd.ZstdFile(file),
+    ),
+}
+"""Formats of packed text: how their names end, their first bytes, and what unpacks them."""
+PACKING_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError)
 ALL_ROWS = slice(None)
 
 
@@ -133,7 +147,7 @@ def read_lines(path: str) -> Generator[str]:
     """Yield the lines of a file, as `text_lines` does.
 
     Raises:
-        UserError: the file cannot be opened, has another format, or the gzip data is damaged.
+        UserError: the file cannot be opened, has another format, or the packed data is damaged.
         MtkitError: the file cannot be read to its end.
     """
     with open_existing(path) as file:
@@ -229,10 +243,10 @@ def open_input(path: Path | None) -> Iterator[io.BufferedReader]:
 def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
     """Yield the text of a file as UTF-8, in blocks as they arrive; `name` is for messages.
 
-    The first bytes show whether the file is compressed with gzip, or in UTF-16 or UTF-32.
+    The first bytes show whether the file is packed, or in UTF-16 or UTF-32.
 
     Raises:
-        UserError: the file has another format, or the gzip data is damaged.
+        UserError: the file has another format, or the packed data is damaged.
         MtkitError: the file cannot be read.
     """
     refuse_name(name)
@@ -241,11 +255,11 @@ def text_blocks(file: io.BufferedReader, name: str) -> Iterator[bytes]:
 
 def unpacked_blocks(file: io.BufferedReader, name: str) -> Generator[bytes]:
     """Yield blocks as `text_blocks` does, also of a file whose name is not that of a text."""
-    lines = 0  # complete lines before damaged gzip data, for the message
+    lines = 0  # complete lines before damaged data, for the message
+    packing = None
     try:
         _wait(file)
-        is_gzip = name.endswith(".gz") or file.peek().startswith(GZIP_MAGIC)
-        reader = gzip.GzipFile(fileobj=file) if is_gzip else file
+        packing, reader = unpack(file, name)
         # Not `_read`: its `select` would not see bytes that `peek` has moved into the buffer.
         start = reader.read1(READ_BYTES)
         _refuse_content(name, start)
@@ -254,15 +268,29 @@ def unpacked_blocks(file: io.BufferedReader, name: str) -> Generator[bytes]:
         for block in blocks:
             if not block:  # the decoder waits for the rest of a character
                 continue
-            if is_gzip:
+            if packing is not None:
                 lines += block.count(b"\n")
             yield block
-    except GZIP_ERRORS as error:
+    except PACKING_ERRORS as error:
         raise UserError(
-            f"{name}:{lines + 1}: the gzip data is damaged or cut short ({error}); get another copy"
+            f"{name}:{lines + 1}: the {packing} data is damaged or cut short ({error}); get "
+            "another copy"
         ) from error
     except OSError as error:
         raise MtkitError(f"{name} cannot be read ({error.strerror})") from error
+
+
+def unpack(file: io.BufferedReader, name: str) -> tuple[str | None, io.BufferedIOBase]:
+    """Return the format of a packed file and a reader of its content; None and `file` if plain."""
+    for packing, (suffix, magic, open_packed) in PACKINGS.items():
+        if name.endswith(suffix) or re.match(magic, file.peek()):
+            return packing, open_packed(file)
+    return None, file
+
+
+def without_packing(name: str) -> str:
+    """Return the name of a file without .gz or .zst at its end."""
+    return re.sub(r"\.(gz|zst)$", "", name)
 
 
 def _as_utf8(blocks: Iterator[bytes], start: bytes) -> Iterator[bytes]:
@@ -275,7 +303,7 @@ def _as_utf8(blocks: Iterator[bytes], start: bytes) -> Iterator[bytes]:
 
 def refuse_name(name: str) -> None:
     """Raise UserError if the name of a file shows that it is not text."""
-    suffix = PurePath(name.lower().removesuffix(".gz")).suffix
+    suffix = PurePath(without_packing(name.lower())).suffix
     for suffixes, problem in FOREIGN_FORMATS.items():
         if suffix in suffixes:
             raise UserError(f"{name} {problem}")
@@ -301,7 +329,7 @@ def refuse_misnamed_table(path: str) -> None:
         sample = list(islice(lines, SAMPLE_LINES))
     filled_lines = [line for line in sample if line.strip()]
     if filled_lines and all("\t" in line for line in filled_lines):
-        name = PurePath(path.removesuffix(".gz")).with_suffix(".tsv").name
+        name = PurePath(without_packing(path)).with_suffix(".tsv").name
         raise UserError(f"{path} is a table with tabs between its cells; rename it to {name}")
 
 
@@ -324,7 +352,7 @@ def _compressed(name: str, extension: str) -> UserError:
     return UserError(f"{name} is compressed as {extension}; unpack it, or compress it with gzip")
 
 
-def _read(file: io.BufferedReader | gzip.GzipFile) -> bytes:
+def _read(file: io.BufferedIOBase) -> bytes:
     if isinstance(file, io.BufferedReader):
         _wait(file)
     return file.read1(READ_BYTES)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from mtkit import plugins
 from mtkit.corpus.columns import Columns
+from mtkit.corpus.files import without_packing
 from mtkit.errors import UserError
 
 Texts = Generator[tuple[str, int, str, str]]
@@ -89,8 +90,8 @@ class Importer(ABC):
 
 
 def suffix_of(path: str) -> str:
-    """Return how the name of a file ends, such as ".csv"; a ".gz" after it does not count."""
-    return PurePath(path.lower().removesuffix(".gz")).suffix
+    """Return how the name of a file ends, such as ".csv"; .gz or .zst after it does not count."""
+    return PurePath(without_packing(path.lower())).suffix
 
 
 def find_importer(path: str, sheet: str | None = None) -> Importer | None:

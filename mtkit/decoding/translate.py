@@ -110,8 +110,10 @@ class Files:
             advice = "to translate a sentence, use: echo TEXT | mtkit translate"
             raise UserError(f"{self.input}: no such file; {advice}")
         for path in filter(None, (self.output, self.flags)):
-            if path.suffix == ".gz":
-                raise UserError(f"{path}: the output is plain text; choose a name without .gz")
+            if path.suffix in (".gz", ".zst"):
+                raise UserError(
+                    f"{path}: the output is plain text; choose a name without {path.suffix}"
+                )
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
         for output in filter(None, (self.output, self.flags)):
             check_output(output)

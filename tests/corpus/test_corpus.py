@@ -25,7 +25,7 @@ from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.errors import UserError
 from mtkit.report import printable
 from mtkit.scoring.line_files import load_lines
-from nasties import TABLES, ZIPPED
+from nasties import TABLES, ZIPPED, ZSTANDARD, zstd
 
 CORPUS: TypeAdapter[Corpus] = TypeAdapter(Corpus)
 no_line_end = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]))
@@ -250,15 +250,45 @@ def test_a_table_is_read_or_refused_with_its_line(name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ZIPPED)
-def test_damaged_gzip_is_an_error_with_its_line(name: str) -> None:
-    content, complaint = ZIPPED[name]
-    Path("x.gz").write_bytes(content)
+@pytest.mark.parametrize(
+    ("file", "content", "complaint"),
+    [
+        pytest.param(file, *damaged, id=f"{file}-{name}")
+        for file, contents in (("x.gz", ZIPPED), ("x.zst", ZSTANDARD))
+        for name, damaged in contents.items()
+    ],
+)
+def test_damaged_packed_text_is_an_error_with_its_line(
+    file: str, content: bytes, complaint: str
+) -> None:
+    Path(file).write_bytes(content)
     with pytest.raises(UserError, match=complaint) as read:
-        texts(corpus(source="x.gz", target="x.gz"))
+        texts(corpus(source=file, target=file))
     if content:
         with pytest.raises(UserError, match=f"^{re.escape(str(read.value))}$"):
-            count_lines("x.gz")
+            count_lines(file)
+
+
+@pytest.mark.parametrize("name", ["a.zst", "a.txt", "a.en"])
+def test_zstandard_is_read_like_plain_text(name: str) -> None:
+    lines = ["A dog.", "", "Ein Bär 😀", *map(str, range(50_000))]
+    frames = ["".join(f"{line}\n" for line in part).encode() for part in (lines[:9], lines[9:])]
+    Path(name).write_bytes(b"".join(map(zstd.compress, frames)))
+    assert list(read_lines(name)) == list(input_lines(Path(name))) == lines
+    assert load_lines(Path(name)) == lines
+    assert count_lines(name) == len(lines)
+
+
+def test_packed_tables_are_tables() -> None:
+    for table in ("t.tsv", "t.csv"):
+        delimiter = b"\t" if table == "t.tsv" else b","
+        rows = b"source\ttarget\nA dog.\tEin Hund.\n".replace(b"\t", delimiter)
+        Path(table).write_bytes(rows)
+        Path(f"{table}.zst").write_bytes(zstd.compress(rows))
+        columns = {"source_column": "source", "target_column": "target"}
+        assert texts(corpus(table=f"{table}.zst", **columns)) == texts(
+            corpus(table=table, **columns)
+        )
 
 
 def test_identity_depends_on_content_and_columns_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mtkit.corpus.columns import Columns, is_column_name, name_cells, names_of_columns, text_at
-from mtkit.corpus.files import read_lines
+from mtkit.corpus.files import read_lines, without_packing
 from mtkit.corpus.importers import Texts, place_of, suffix_of
 from mtkit.errors import UserError
 from mtkit.extras.tables.layout import (
@@ -194,7 +194,7 @@ def _refuse_other_delimiter(path: str, row: Row) -> None:
     if len(row.cells) == 1 and count and suffix_of(path) == ".tsv":
         where = place_of(path, row.number)
         found = plural(count, DELIMITER_NAMES[delimiter])
-        unpacked = PurePath(path.removesuffix(".gz"))
+        unpacked = PurePath(without_packing(path))
         name = unpacked.with_suffix(".csv").name
         raise UserError(f"{where}: no tabs, but {found}; if they separate cells, name it {name}")
 

@@ -6,7 +6,6 @@ The bytes of a row are kept: quotes, byte order marks, line ends, and cells with
 from __future__ import annotations
 
 import codecs
-import gzip
 import json
 from abc import abstractmethod
 from collections import deque
@@ -18,7 +17,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 from mtkit.corpus.columns import text_at
 from mtkit.corpus.faulty_rows import disarm_formula
-from mtkit.corpus.files import GZIP_MAGIC, MAX_LINE_BYTES, existing_file, tell_once, text_blocks
+from mtkit.corpus.files import MAX_LINE_BYTES, existing_file, tell_once, text_blocks, unpack
 from mtkit.corpus.importers import place_of
 from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.text.line import Line, Translation
@@ -393,8 +392,7 @@ def _byte_order_mark(path: str) -> bytes:
     if is_sheet(path):  # the output is a new .csv; its mark tells spreadsheet programs "UTF-8"
         return codecs.BOM_UTF8
     with existing_file(path).open("rb") as file:
-        is_gzip = file.peek().startswith(GZIP_MAGIC)
-        reader = gzip.GzipFile(fileobj=file) if is_gzip else file
+        _, reader = unpack(file, path)
         start = reader.read(4)
     for mark in MARKS:
         if start.startswith(mark):

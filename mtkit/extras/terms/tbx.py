@@ -6,12 +6,11 @@ defines entities is refused.
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
 from typing import Any
 
 from mtkit.config.language_codes import find_language
-from mtkit.corpus.files import GZIP_ERRORS, existing_file
+from mtkit.corpus.files import PACKING_ERRORS, existing_file, unpack
 from mtkit.errors import UserError
 from mtkit.extras.terms.glossary import Concept, TermGlossary, Terms, clean_terms
 
@@ -46,10 +45,10 @@ def _read_entries(path: str) -> Iterator[dict[str, Terms]]:
     """Yield the terms of each entry, by their languages."""
     from lxml.etree import XMLSyntaxError, iterparse
 
-    open_file = gzip.open if path.endswith(".gz") else open
-    with open_file(existing_file(path), "rb") as file:
+    with open(existing_file(path), "rb") as file:
+        packing, content = unpack(file, path)
         events = iterparse(
-            file, tag=ENTRIES, load_dtd=False, no_network=True, resolve_entities=False
+            content, tag=ENTRIES, load_dtd=False, no_network=True, resolve_entities=False
         )
         try:
             for _, entry in events:
@@ -62,8 +61,8 @@ def _read_entries(path: str) -> Iterator[dict[str, Terms]]:
         except XMLSyntaxError as error:
             problem = f"{path}:{error.lineno or 1}: not XML ({error.msg})"
             raise UserError(f"{problem}; export it again as TBX") from None
-        except GZIP_ERRORS as error:
-            raise UserError(f"{path}: the gzip data is damaged ({error})") from None
+        except PACKING_ERRORS as error:
+            raise UserError(f"{path}: the {packing} data is damaged ({error})") from None
 
 
 def _read_entry(entry: Any) -> dict[str, Terms]:

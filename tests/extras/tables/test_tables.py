@@ -242,7 +242,7 @@ OTHER_PROGRAMS = {
     "s.xlsx s.ods S.XLS": "CSV",
     "d.docx d.pdf": "plain text",
     "m.sdlxliff m.xliff": ".tmx",
-    "t.txt.xz t.csv.bz2 t.zst": "gzip",
+    "t.txt.xz t.csv.bz2": "gzip",
     "m.po m.pot m.PO m.po.gz m.json m.arb m.properties m.ini m.toml m.yml m.yaml": "po2csv",
     "m.strings m.stringsdict m.xcstrings m.resx m.ts m.ftl": "po2csv",
 }
