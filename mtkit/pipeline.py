@@ -66,11 +66,14 @@ def run(config: Config | str | Path) -> MetricScores:
     return MetricScores() if test is None else MetricScores(open_report(test).scores)
 
 
-def run_and_print(config: Config) -> None:
-    """Run every stage that is not up to date, and write the scores to stdout."""
+def run_and_print(config: Config, cluster: str | None = None) -> None:
+    """Run every stage that is not up to date, and write the scores to stdout.
+
+    `cluster`: the address of a Dask cluster, as in `build_batches`.
+    """
     started = _Start.of(config)
     with _hold_text(config):
-        model = _run_stages(config)
+        model = _run_stages(config, cluster)
         _test_and_print(config, model, started)
 
 
@@ -101,10 +104,10 @@ def _hold_text(config: Config) -> Iterator[None]:
         yield
 
 
-def _run_stages(config: Config) -> Artifact:
+def _run_stages(config: Config, cluster: str | None = None) -> Artifact:
     """Make the tokenizer, the batches and the model; return the model."""
     train_tokenizer(config)
-    build_batches(config)
+    build_batches(config, cluster)
     return train(config)
 
 

@@ -54,8 +54,10 @@ class Batches:
     """The target tag of each of these lines; None if the corpora have no tags."""
 
 
-def build_batches(config: Config) -> Artifact:
+def build_batches(config: Config, cluster: str | None = None) -> Artifact:
     """Build the artifact `RUN/batches` unless it is up to date, and return it.
+
+    `cluster`: the address of a Dask cluster that encodes the training pairs; None: this machine.
 
     Raises:
         UserError: the tokenizer is missing, a corpus cannot be read, or all its pairs are dropped.
@@ -73,7 +75,7 @@ def build_batches(config: Config) -> Artifact:
         )
 
         def fill(draft: Draft) -> None:
-            _fill(draft, config, Tokenizer.load(tokenizer), sets)
+            _fill(draft, config, Tokenizer.load(tokenizer), sets, cluster)
 
         return stage.ensure(config, fill)
 
@@ -127,12 +129,16 @@ def open_batches(path: Path) -> Batches:
 
 
 def _fill(
-    draft: Draft, config: Config, tokenizer: Tokenizer, sets: Mapping[SetName, CorpusRows]
+    draft: Draft,
+    config: Config,
+    tokenizer: Tokenizer,
+    sets: Mapping[SetName, CorpusRows],
+    cluster: str | None,
 ) -> None:
     """Write the files of the artifact, and its report."""
     valid = _write_valid(config, tokenizer, sets["valid"], draft.folder)
     _check_kept("valid", valid)  # before the training corpus, which takes long
-    train = write_train(draft.folder, config, tokenizer, sets)
+    train = write_train(draft.folder, config, tokenizer, sets, cluster)
     _check_kept("train", train)
     records: dict[str, dict[str, Any]] = {}
     for name, counted in (("train", train), ("valid", valid)):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from mtkit.batching.store import Lengths
+from mtkit.corpus.findings import FaultyPairs
 from mtkit.corpus.read import Pair
 from mtkit.report import fitted, plural, printable, say
 
@@ -17,31 +18,23 @@ PRINTED_EXAMPLES = 2
 """How many of them stderr shows."""
 
 
-@dataclass
-class _Reason:
-    """The pairs that were dropped for one reason."""
-
-    count: int = 0
-    examples: list[dict[str, str]] = field(default_factory=list)
-    """The first EXAMPLES_PER_REASON pairs, in the form of `Pair.excerpt`."""
-
-
 class Dropped:
     """The dropped pairs, by reason."""
 
     def __init__(self) -> None:
-        self._reasons: dict[str, _Reason] = {}
+        self._reasons: dict[str, FaultyPairs] = {}
 
     def add(self, pair: Pair, reason: str) -> None:
         """Count a pair; keep the first few as examples."""
-        pairs = self._reasons.setdefault(reason, _Reason())
-        pairs.count += 1
-        if len(pairs.examples) < EXAMPLES_PER_REASON:
-            pairs.examples.append(pair.excerpt())
+        faulty = FaultyPairs(max_examples=EXAMPLES_PER_REASON)
+        self._reasons.setdefault(reason, faulty).add(pair)
 
     def record(self) -> dict[str, Any]:
         """Return counts and examples by reason, for JSON."""
-        return {reason: asdict(pairs) for reason, pairs in sorted(self._reasons.items())}
+        return {
+            reason: {"count": pairs.count, "examples": pairs.examples}
+            for reason, pairs in sorted(self._reasons.items())
+        }
 
     def counts(self) -> dict[str, int]:
         """Return the number of pairs by reason."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from threading import Thread
 
+from mtkit.artifacts.manifest import MANIFEST
 from mtkit.batching.encode import Encoded, encode_chunk
 from mtkit.config.settings import Config, SetName
 from mtkit.corpus.rules import PairFilter, held_out_keys
@@ -21,6 +22,7 @@ from mtkit.corpus.statistics import statistics_by_corpus
 from mtkit.corpus.store import CorpusRows
 from mtkit.errors import MtkitError
 from mtkit.machine import count_cores
+from mtkit.plugins import load_plugin
 from mtkit.tokenizer.codec import Tokenizer
 
 MIN_PROCESS_ROWS = 100_000
@@ -53,13 +55,20 @@ class TrainEncoder:
         pairs = list(self.rows.read(rows))
         return encode_chunk(pairs, self.tokenizer, self.max_length, self.pair_filter)
 
-    def encode_all(self) -> Iterator[Encoded]:
+    def encode_all(self, cluster: str | None) -> Iterator[Encoded]:
         """Yield all chunks in order; for many rows, encode them in processes.
 
+        `cluster`: the address of a Dask cluster that encodes them instead.
+
         Raises:
+            UserError: the cluster cannot be used.
             MtkitError: a process was killed.
         """
         chunks = self.rows.split()
+        if cluster is not None:
+            with load_plugin("actions", "cluster")(cluster, self.rows.folder / MANIFEST) as run:
+                yield from run(self.encode, chunks)
+            return
         processes = min(count_cores(), len(self.rows) // MIN_PROCESS_ROWS)
         if processes < 2:
             yield from map(self.encode, chunks)

@@ -32,16 +32,20 @@ COPIED_ROWS = 1 << 16
 
 
 def write_train(
-    folder: Path, config: Config, tokenizer: Tokenizer, sets: Mapping[SetName, CorpusRows]
+    folder: Path,
+    config: Config,
+    tokenizer: Tokenizer,
+    sets: Mapping[SetName, CorpusRows],
+    cluster: str | None = None,
 ) -> Counts:
-    """Write the token store "train", and return its counts."""
+    """Write the token store "train", and return its counts; arguments are as in `build_batches`."""
     rows = sets["train"]
     counts = Counts()
     with (
         progress("encoding train", len(rows), "pairs") as bar,
         _writer(folder, tokenizer.vocab, rows) as append_chunk,
     ):
-        for chunk in TrainEncoder.of(config, tokenizer, sets).encode_all():
+        for chunk in TrainEncoder.of(config, tokenizer, sets).encode_all(cluster):
             append_chunk(chunk, bar.count)
             for pair, reason in chunk.dropped:
                 counts.dropped.add(pair, reason)

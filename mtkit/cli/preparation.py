@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from mtkit.cli.options import Columns, Json, Languages, Sheet, refuse
 from mtkit.errors import UserError
+from mtkit.plugins import load_plugin
 from mtkit.report import plural, say
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ def check(
         reports = check_all(texts, declared)
         if rows is not None:
             from mtkit.artifacts.output import open_output
-            from mtkit.corpus.faulty_rows import write_faulty_rows
 
+            write_rows = load_plugin("actions", "write_faulty_rows")
             with open_output(rows) as (file, _):
-                count = write_faulty_rows(file, texts, reports)
+                count = write_rows(file, texts, reports)
             say(f"{rows}: {plural(count, 'faulty pair')}")
     show_reports(reports, batching, as_json=json)
 

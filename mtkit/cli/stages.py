@@ -9,7 +9,7 @@ import gc
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -43,6 +43,13 @@ Demo = Annotated[
 ]
 RunFolder = Annotated[
     str | None, Option("--run", metavar="DIR", help="Run directory (default: `run` in the config).")
+]
+Cluster = Annotated[
+    str | None,
+    Option(
+        metavar="ADDRESS",
+        help="Use the workers of the Dask cluster with the scheduler at this address.",
+    ),
 ]
 
 
@@ -129,6 +136,7 @@ def run(
     demo: Demo = False,
     folder: RunFolder = None,
     overrides: Overrides = None,
+    cluster: Cluster = None,
 ) -> None:
     """Run all stages, then translate and score the test set.
 
@@ -138,7 +146,7 @@ def run(
     with open_config(config, demo=demo, run=folder, overrides=overrides) as settings:
         from mtkit.pipeline import run_and_print
 
-        run_and_print(settings)
+        run_and_print(settings, cluster)
 
 
 def train_spm(
@@ -169,6 +177,7 @@ def batch(
     demo: Demo = False,
     folder: RunFolder = None,
     overrides: Overrides = None,
+    cluster: Cluster = None,
 ) -> None:
     """Stage 2: prepare the training data.
 
@@ -179,7 +188,7 @@ def batch(
     with open_config(config, demo=demo, run=folder, overrides=overrides) as settings:
         from mtkit.batching.build import build_batches
 
-        build_batches(settings)
+        build_batches(settings, cluster)
 
 
 def train(
@@ -230,7 +239,8 @@ def finish(
 
 def translate(
     text: Annotated[
-        Path | None, Argument(metavar="INPUT", help="Text file, may be gzipped (default: stdin).")
+        Path | None,
+        Argument(metavar="INPUT", help="Text file, may be .gz or .zst (default: stdin)."),
     ] = None,
     models: Models = None,
     output: Annotated[
@@ -277,10 +287,7 @@ def translate(
     threads: Annotated[
         int | None, Option(help="Threads per worker (default: cores / workers).")
     ] = None,
-    part: Annotated[
-        str | None,
-        Option(metavar="K/N", help="Translate part K of N equal parts of INPUT, from 1/N to N/N."),
-    ] = None,
+    cluster: Cluster = None,
     resume: Annotated[
         bool,
         Option(
@@ -309,7 +316,7 @@ def translate(
     from mtkit.corpus.files import refuse_misnamed_input, refuse_name
     from mtkit.corpus.importers import find_importer, name_suffixes
     from mtkit.decoding.api import load
-    from mtkit.decoding.translate import FilePart, Files, Format
+    from mtkit.decoding.translate import Files, Format
     from mtkit.decoding.translate import translate as translate_files
 
     # Before a model is loaded.
@@ -340,20 +347,13 @@ def translate(
         sheet=sheet,
         glossary=glossary,
         flags=flags,
-        part=None if part is None else FilePart.parse(part),
     )
-    if part is not None:
-        is_stream = text is None or (text.exists() and not text.is_file())
-        if is_stream or columns is not None:
-            raise UserError("--part needs a text file as INPUT")
     if resume and not files.is_resumable:
         raise UserError("--resume needs -o FILE, and text files as INPUT and --prefix")
     stdin_is_keyboard = sys.stdin is not None and sys.stdin.isatty()
     if prefix and not text and stdin_is_keyboard:
         raise UserError("--prefix needs text from a file or a pipe, not from the keyboard")
-    translator = load(
-        models,
-        device,
+    options = dict(
         engine=engine,
         compute_type=compute_type,
         workers=workers,
@@ -366,7 +366,12 @@ def translate(
         glossary=glossary,
         **settings,
     )
+    translator = load(models, device, **options)
+    streams: AbstractContextManager[Any] = nullcontext()
+    if cluster is not None:
+        translate_on = plugins.load_plugin("actions", "translate_on_cluster")
+        streams = translate_on(cluster, translator, {"device": device, **options})
     # The collector would look at all modules again and again: 6 % of the time of greedy search.
     gc.freeze()
-    with report.writing_stdout() if output is None else nullcontext():
-        translate_files(translator, files, Format(n_best, jsonl, alignments))
+    with streams as stream, report.writing_stdout() if output is None else nullcontext():
+        translate_files(translator, files, Format(n_best, jsonl, alignments), stream)

@@ -6,7 +6,7 @@ need the whole corpus, which takes about 25 bytes of memory per pair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,8 +20,8 @@ from mtkit.config.corpora import Corpus
 from mtkit.config.language_codes import language_code
 from mtkit.config.settings import DROP_RULES, DropRule
 from mtkit.corpus.findings import (
-    MAX_EXAMPLES,
     NO_ALIGNMENT,
+    FaultyPairs,
     Finding,
     Status,
     check_alignment,
@@ -205,31 +205,13 @@ def check_rows(
 
 
 @dataclass
-class _FaultyPairs:
-    """The number of pairs with a fault, and the first of them."""
-
-    count: int = 0
-    examples: list[dict[str, str]] = field(default_factory=list)
-    """Up to MAX_EXAMPLES pairs, in the form of `Pair.excerpt`."""
-
-    def add(self, pair: Pair, locate: Callable[[str], int] = lambda text: 0) -> None:
-        """Count a pair, and keep it as an example unless there are enough.
-
-        `locate` returns the place in a text that the example should show.
-        """
-        self.count += 1
-        if len(self.examples) < MAX_EXAMPLES:
-            self.examples.append(pair.excerpt(locate(pair.source), locate(pair.target)))
-
-
-@dataclass
 class _Survey:
     """What is found by a look at all pairs."""
 
     rows: CorpusRows
-    blank: _FaultyPairs = field(default_factory=_FaultyPairs)
-    repeated: _FaultyPairs = field(default_factory=_FaultyPairs)
-    overlap: _FaultyPairs = field(default_factory=_FaultyPairs)
+    blank: FaultyPairs = field(default_factory=FaultyPairs)
+    repeated: FaultyPairs = field(default_factory=FaultyPairs)
+    overlap: FaultyPairs = field(default_factory=FaultyPairs)
     """The distinct pairs with a side that is held out."""
     features: list[list[NDArray[Any]]] = field(default_factory=list)
     """For each corpus a list of chunks; each chunk of n pairs is a (2, n) array.
@@ -329,14 +311,14 @@ def _apply(rule: Rule, statistics: CorpusStatistics) -> Finding:
     pairs: Sequence[Pair] = statistics.sample
     if rule.name == "language":
         pairs = pairs[:IDENTIFIED_PAIRS]
-    faulty = _FaultyPairs()
+    faulty = FaultyPairs()
     for pair in pairs:
         if rule.check(pair, statistics):
             faulty.add(pair, rule.locate)
     return _finding_of(rule, faulty, checked=len(pairs))
 
 
-def _finding_of(rule: Rule, faulty: _FaultyPairs, checked: int) -> Finding:
+def _finding_of(rule: Rule, faulty: FaultyPairs, checked: int) -> Finding:
     """Return the finding about the pairs that break a rule; the caller adds a setting to it."""
     status: Status = "passed"
     if faulty.count > rule.min_share * checked:

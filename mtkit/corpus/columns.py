@@ -18,6 +18,7 @@ MAX_NAMED_COLUMNS = 20
 Columns = tuple[str | int, str | int]
 """The columns of source and target: numbers from 0, names, or letters such as C."""
 
+_FORMULA = re.compile(r"\s*[=@]|\s*[+-](?![\d.,]*(?:[eE][+-]?\d+)?\Z)")
 _CODE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]{2,4})*")
 _WORD = re.compile(r"[^\W\d_]+")
 _BRACKETS = re.compile(r"\([^()]*\)")
@@ -47,6 +48,14 @@ def _names_text(word: str) -> bool:
 def explain_missing_column(where: str, column: str | int, columns: Iterable[str]) -> UserError:
     """Return the error for a column that does not exist; `columns`: the names of those that do."""
     return UserError(f"{where}: no column {column!r}; choose from {name_cells(columns)}")
+
+
+def disarm_formula(cell: str) -> str:
+    """Return a cell that no spreadsheet program runs: with ' before the start of a formula.
+
+    For cells of a file that mtkit itself makes; a number stays as it is.
+    """
+    return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
 def text_at(record: Any, column: str, where: str) -> str:

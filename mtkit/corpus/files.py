@@ -97,7 +97,6 @@ PACKINGS: Mapping[str, tuple[str, bytes, Callable[[io.BufferedReader], io.Buffer
 }
 """Formats of packed text: how their names end, their first bytes, and what unpacks them."""
 PACKING_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError)
-ALL_ROWS = slice(None)
 
 
 @cache  # a corpus is read several times
@@ -160,20 +159,15 @@ def input_lines(path: Path | None) -> Generator[str]:
         yield from text_lines(file, str(path or "stdin"))
 
 
-def text_lines(file: io.BufferedReader, name: str, rows: slice = ALL_ROWS) -> Iterator[str]:
+def text_lines(file: io.BufferedReader, name: str) -> Iterator[str]:
     """Yield the lines of an open file, without line ends and byte order mark.
 
     A line over MAX_LINE_BYTES is blank. Invalid UTF-8 is replaced. Each kind of fault gives one
     warning, and so do carriage returns that do not end a line. Errors are as in `text_blocks`.
-    Lines that `rows` leaves out are not decoded, and those before them not even split.
     """
     first_lines: dict[str, int] = {}  # the first line with each fault
     counts: Counter[str] = Counter()
-    start = rows.start or 0
-    count = None if rows.stop is None else max(0, rows.stop - start)
-    raw_lines = split_lines(_skip_lines(text_blocks(file, name), start))
-    numbered = enumerate(raw_lines, start + 1)
-    for number, raw in islice(numbered, count):
+    for number, raw in enumerate(split_lines(text_blocks(file, name)), 1):
         # utf-8-sig leaves out a byte order mark.
         line, fault = _decode_line(raw, "utf-8-sig" if number == 1 else "utf-8")
         if fault:
@@ -182,8 +176,7 @@ def text_lines(file: io.BufferedReader, name: str, rows: slice = ALL_ROWS) -> It
         yield line
     for fault, number in first_lines.items():
         lines = plural(counts[fault], "such line")
-        place = "file" if rows == ALL_ROWS else "part of it that was read"
-        tell_once(warn, f"{name}:{number}: {fault} ({lines} in the {place})")
+        tell_once(warn, f"{name}:{number}: {fault} ({lines} in the file)")
 
 
 def _decode_line(raw: bytes, encoding: str) -> tuple[str, str]:
@@ -377,17 +370,6 @@ def split_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
             unended = bytearray(rest)
     if unended:
         yield bytes(unended)
-
-
-def _skip_lines(blocks: Iterator[bytes], count: int) -> Iterator[bytes]:
-    """Yield the blocks without their first `count` lines."""
-    for block in blocks:
-        lines = block.count(b"\n")
-        if lines >= count:
-            *_, rest = block.split(b"\n", count)
-            yield rest
-            yield from blocks
-        count -= lines
 
 
 def listed_paths(paths: Paths) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mtkit.config.language_codes import describe_language
 from mtkit.corpus.languages import is_supported, langid_code
 from mtkit.corpus.misalignment import MIN_LINES, Passage
+from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import CERTAINTY, CorpusStatistics, Languages, SideStatistics
 from mtkit.report import plural
 
@@ -23,6 +24,25 @@ MIN_UNRELATED_LINES = 5_000
 """Fewest lines with which unrelated files fail; in fewer lines the result is not reliable."""
 MIN_TELLING_LENGTH = 20
 """Smallest median length, in characters, with which they fail; a dictionary has shorter lines."""
+
+
+@dataclass
+class FaultyPairs:
+    """The number of pairs with a fault, and the first of them."""
+
+    count: int = 0
+    examples: list[dict[str, str]] = field(default_factory=list)
+    """Up to `max_examples` pairs, in the form of `Pair.excerpt`."""
+    max_examples: int = MAX_EXAMPLES
+
+    def add(self, pair: Pair, locate: Callable[[str], int] = lambda text: 0) -> None:
+        """Count a pair, and keep it as an example unless there are enough.
+
+        `locate` returns the place in a text that the example should show.
+        """
+        self.count += 1
+        if len(self.examples) < self.max_examples:
+            self.examples.append(pair.excerpt(locate(pair.source), locate(pair.target)))
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,9 @@ def hold_sets(config: Config, *names: SetName) -> Iterator[dict[SetName, CorpusR
             _held[config.run, name] = _import_set(config, name)
         yield {name: _held[config.run, name].rows for name in named}
         for name in missing:
-            _held[config.run, name].files.warn_of_changes()
+            changed = _held[config.run, name].files.find_changed()
+            if changed is not None:
+                warn(f"{changed} has changed since it was read; rerun the command to use its text")
     finally:
         for name in missing:
             _held.pop((config.run, name), None)
@@ -148,21 +150,6 @@ class _FileHashes:
                 return path
         return None
 
-    def check_unchanged(self) -> None:
-        """Raise UserError if a file has changed since its hash was asked for."""
-        changed = self.find_changed()
-        if changed is not None:
-            raise UserError(f"{changed} changed while it was read; run the same command again")
-
-    def warn_of_changes(self) -> None:
-        """Warn if a file has changed since its hash was asked for."""
-        changed = self.find_changed()
-        if changed is not None:
-            warn(
-                f"{changed} has changed since this command read it; run the same command again to "
-                "use its new text"
-            )
-
 
 def _state_of(file: Path) -> list[int]:
     """Return the size of a file, and when its content and its status have changed."""
@@ -213,7 +200,9 @@ def _import_set(config: Config, name: SetName) -> _HeldSet:
             raise foreign_file_error(folder)
         with locked(Path(config.run)), stage.write() as draft:
             write_rows(draft.folder, _read_set(config, name))
-            files.check_unchanged()
+            changed = files.find_changed()
+            if changed is not None:
+                raise UserError(f"{changed} changed while it was read; run the same command again")
             draft.report[FILE_FACTS] = files.facts
         artifact = stage.open()
     return _HeldSet(

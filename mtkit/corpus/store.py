@@ -145,8 +145,8 @@ class CorpusRows:
         return next(self.read([row]))
 
     def __reduce__(self) -> tuple[type[CorpusRows], tuple[Path, list[Corpus]]]:
-        """Pickle only the name of the folder, for other processes."""
-        return CorpusRows, (self.folder, self.corpora)
+        """Pickle only the name of the folder, for other processes and machines."""
+        return CorpusRows, (self.folder.absolute(), self.corpora)
 
     def __iter__(self) -> Iterator[Pair]:
         return self.read(range(len(self)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -18,7 +17,7 @@ from contextlib import (
     suppress,
 )
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +25,7 @@ from typing import Any, ClassVar
 from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.output import check_output, is_stream, open_output
 from mtkit.artifacts.storage import path_in_oserror
-from mtkit.corpus.files import ALL_ROWS, count_lines, input_lines, open_input, text_lines
+from mtkit.corpus.files import count_lines, input_lines, open_input, text_lines
 from mtkit.corpus.importers import Importer, find_importer
 from mtkit.decoding.api import Translator
 from mtkit.decoding.estimation.verdict import FileVerdict
@@ -40,29 +39,10 @@ from mtkit.report import plural, say, warn
 MAX_NAMED_LINES = 5
 """How many lines the warning about incomplete translations names at most."""
 
+LineStream = Callable[[Iterator[Line]], Iterator[list[Translation]]]
+"""Yields the translations of lines in order, several at a time."""
 CONFIDENCE_DIGITS = 4
 """Decimals of confidence in JSON."""
-
-
-@dataclass(frozen=True)
-class FilePart:
-    """One of several nearly equal parts of a file, which are translated by different commands."""
-
-    number: int
-    """From 1."""
-    count: int
-
-    @classmethod
-    def parse(cls, text: str) -> FilePart:
-        """Return the part that K/N names; raise UserError if the text has another form."""
-        match = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
-        if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise UserError(f"--part: expected K/N, such as 1/8 to 8/8, found {text!r}")
-        return cls(number=int(match[1]), count=int(match[2]))
-
-    def rows_of(self, lines: int) -> range:
-        """Return the lines of the part, from 0, of a file with `lines` lines."""
-        return range((self.number - 1) * lines // self.count, self.number * lines // self.count)
 
 
 @dataclass(frozen=True)
@@ -85,8 +65,6 @@ class Files:
     """The file of terms, which the translator has read."""
     flags: Path | None = None
     """Where to write a JSON object for each input line, with its flags and its confidence."""
-    part: FilePart | None = None
-    """The part of the input file to translate; None: all lines of a file or stream."""
 
     @property
     def importer(self) -> Importer:
@@ -218,11 +196,6 @@ class Input(ABC):
         return False
 
     @property
-    def lines_before(self) -> int:
-        """The number of lines before the first one to translate."""
-        return 0
-
-    @property
     def encoding(self) -> str:
         """The encoding of what is written."""
         return "utf-8"
@@ -257,27 +230,12 @@ class TextInput(Input):
     def is_typed(self) -> bool:
         return self.files.input is None and self.source.isatty()
 
-    @cached_property
-    def rows(self) -> range | None:
-        """The lines to translate, from 0; None: all lines of a text that can be read only once."""
-        path = self.files.input
-        if path is None or not path.is_file():
-            return None
-        lines = count_lines(str(path))
-        return self.files.part.rows_of(lines) if self.files.part else range(lines)
-
-    @property
-    def lines_before(self) -> int:
-        return self.rows.start if self.rows else 0
-
     def count(self) -> int | None:
-        return None if self.rows is None else len(self.rows)
+        path = self.files.input
+        return count_lines(str(path)) if path is not None and path.is_file() else None
 
     def lines(self, done: int) -> Iterator[Line]:
-        rows = ALL_ROWS
-        if self.files.part is not None and self.rows is not None:
-            rows = slice(self.rows.start, self.rows.stop)
-        return islice(_lines(self.source, self.files, rows), done, None)
+        return islice(_lines(self.source, self.files), done, None)
 
     def output(self, number: int, translation: Translation) -> bytes:
         return self.form.format(number, translation).encode()
@@ -298,8 +256,12 @@ def _open_input(files: Files, form: Format) -> Iterator[Input]:
         yield TextInput(source, files, form)
 
 
-def translate(translator: Translator, files: Files, form: Format) -> None:
+def translate(
+    translator: Translator, files: Files, form: Format, stream: LineStream | None = None
+) -> None:
     """Translate lines as they arrive, with the translator's default request, and write the output.
+
+    `stream`: what translates in place of `translator.stream`, such as a cluster.
 
     Raises:
         UserError: the files are not valid, or the engine does not support the request.
@@ -320,11 +282,11 @@ def translate(translator: Translator, files: Files, form: Format) -> None:
         _progress(files, text) as shown,
     ):
         _say_start(translator, files, form)
-        tally = _Tally(translator, text, start=text.lines_before + done)
+        tally = _Tally(translator, text, start=done)
         if done:
             say(f"{files.output}: resuming after {text.unit} {tally.start:,}")
         shown.advance(done)
-        for translations in _translations(translator, text, done):
+        for translations in _translations(translator, text, done, stream):
             with path_in_oserror(files.output or Path("stdout")):
                 for number, translation in enumerate(translations, start=tally.last + 1):
                     target.write(text.output(number, translation))
@@ -446,12 +408,13 @@ def _dependencies(translator: Translator, files: Files, form: Format) -> dict[st
         "the engine": translator.engine.name,
         "the settings": request.settings.model_dump(),
         "the form of the output": asdict(form) | {"column": files.column, "sheet": files.sheet},
-        "the part": asdict(files.part) if files.part else None,
         "the sampling": request.sampling.model_dump() if request.sampling else None,
     }
 
 
-def _translations(translator: Translator, text: Input, done: int) -> Iterator[list[Translation]]:
+def _translations(
+    translator: Translator, text: Input, done: int, stream: LineStream | None
+) -> Iterator[list[Translation]]:
     """Yield the translations of all lines after the first `done`; typed lines one by one."""
     if text.is_typed:
         say("type a line to translate; Ctrl-D ends")
@@ -459,7 +422,7 @@ def _translations(translator: Translator, text: Input, done: int) -> Iterator[li
         for number, typed in enumerate(typed_lines):
             yield translator.submit([Line(typed, id=number)]).result()
     else:
-        yield from translator.stream(text.lines(done))
+        yield from (stream or translator.stream)(text.lines(done))
 
 
 def ask(prompt: str) -> str | None:
@@ -478,15 +441,13 @@ def ask(prompt: str) -> str | None:
         raise
 
 
-def _lines(source: io.BufferedReader, files: Files, rows: slice) -> Iterator[Line]:
+def _lines(source: io.BufferedReader, files: Files) -> Iterator[Line]:
     prefixes = files.prefixes
-    texts = text_lines(source, str(files.input or "stdin"), rows)
-    begins: Iterator[str] = repeat("")
-    if prefixes:
-        begins = islice(input_lines(prefixes), rows.start, rows.stop)
-    pairs = zip(texts, begins, strict=prefixes is not None)
+    texts = text_lines(source, str(files.input or "stdin"))
+    begins: Iterator[str] = input_lines(prefixes) if prefixes else repeat("")
     try:
-        for number, (text, begin) in enumerate(pairs, start=rows.start or 0):
+        pairs = zip(texts, begins, strict=prefixes is not None)
+        for number, (text, begin) in enumerate(pairs):
             yield Line(text, begin, number)
     except ValueError:
         raise UserError(

@@ -147,8 +147,6 @@ def test_errors_of_the_command_line_have_the_form_of_all_others(
         ("translate --sample --beam 3", "--beam cannot be used with --sample"),
         ("translate --sample --length-penalty 0", "--length-penalty cannot be used with --sample"),
         ("translate --resume", "--resume needs"),
-        ("translate --part 1/2", "--part needs a text file as INPUT"),
-        ("translate --part 3/2", "--part: expected K/N"),
         ("translate -m nowhere", "nowhere "),
         ("attend --json", "--json needs --explain"),
         ("attend --explain --subwords", "--subwords cannot be used with --explain"),

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from mtkit.config.corpora import Corpus
-from mtkit.corpus.files import MAX_LINE_BYTES, count_lines, input_lines, read_lines, text_lines
+from mtkit.corpus.files import MAX_LINE_BYTES, count_lines, input_lines, read_lines
 from mtkit.corpus.read import Pair, hash_corpora, read_pairs
 from mtkit.errors import UserError
 from mtkit.report import printable
@@ -61,20 +61,6 @@ def test_only_line_feeds_end_lines(lines: list[str], terminated: bool, zipped: b
         return  # an empty line without its end is no line
     text = "\n".join(lines) + ("\n" if terminated and lines else "")
     assert list(read_lines(write("a.gz" if zipped else "a", text))) == lines
-
-
-@given(st.binary(max_size=60), st.integers(0, 12), st.integers(0, 12))
-def test_a_slice_of_the_lines_of_a_file_is_that_of_all_its_lines(
-    content: bytes, start: int, stop: int
-) -> None:
-    # Other than UTF-8, a file is refused by its content, or has other line feeds.
-    name = write("a", b"text\n" + content.replace(b"\0", b"\n"))
-    all_lines = list(read_lines(name))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mtkit.corpus.files.READ_BYTES", 7)  # so that lines cross blocks
-        for rows in (slice(start, stop), slice(start, None)):
-            with Path(name).open("rb") as file:
-                assert list(text_lines(file, name, rows)) == all_lines[rows]
 
 
 def test_windows_line_ends_and_byte_order_marks_are_removed() -> None:

@@ -71,7 +71,7 @@ def test_a_held_text_stays_as_it_was_read(
         (tmp_path / "train.src").unlink()
         assert (hash_sets(config, "train"), texts(config)) == (hashes, before)
     output = capsys.readouterr().err
-    assert output.count("has changed since this command read it") == 1
+    assert output.count("has changed since it was read") == 1
 
 
 def test_a_held_text_that_is_only_copied_has_not_changed(
@@ -95,10 +95,10 @@ def test_all_stages_of_a_run_have_the_text_of_its_start(
 ) -> None:
     build = build_batches
 
-    def change_and_build(config: Config) -> Artifact:
+    def change_and_build(config: Config, cluster: str | None) -> Artifact:
         rewrite(tmp_path / "train.tgt", "ANT", "OWL")
         rewrite(tmp_path / "test.tgt", "ANT", "OWL")
-        return build(config)
+        return build(config, cluster)
 
     monkeypatch.setattr(pipeline, "build_batches", change_and_build)
     pipeline.run(config)

@@ -18,7 +18,7 @@ from mtkit.decoding.api import Translator, load
 from mtkit.decoding.engines.engine import Sentence
 from mtkit.decoding.losses import Losses
 from mtkit.decoding.text.line import Line
-from mtkit.decoding.translate import FilePart, Files, Format, translate
+from mtkit.decoding.translate import Files, Format, translate
 from mtkit.report import silently
 
 GLOSSARY = {"dog": "boat", "men": "Spain rain", "plain": "", "run": "a"}
@@ -102,22 +102,18 @@ def test_each_line_is_translated_as_if_it_were_alone(
 
 @pytest.mark.usefixtures("many_loops")
 @pytest.mark.parametrize("engine", ENGINES)
-def test_parts_and_resumed_files_have_the_texts_of_the_whole_file(
+def test_resumed_files_have_the_texts_of_the_whole_file(
     engine: str, open_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     translator = open_model(engine=engine, n_best=2)
     form = Format(n_best=2)
     source, output = tmp_path / "in.txt", tmp_path / "out.txt"
-    # Lines without a term stand beside others in the middle of the file, but not in its last part.
+    # Lines without a term stand beside others in the middle of the file, but not at its end.
     lines = sorted(LINES * 6, key=lambda line: not any(term in line for term in GLOSSARY))
     source.write_text("".join(f"{line}\n" for line in lines))
     with silently():
         translate(translator, Files(source, output), form)
         whole = output.read_text()
-        parts: list[str] = []
-        for number in (1, 2, 3):
-            translate(translator, Files(source, output, part=FilePart(number, 3)), form)
-            parts.append(output.read_text())
         count = Losses.count
 
         def interrupt(losses: Losses, translations: Any) -> None:
@@ -132,7 +128,6 @@ def test_parts_and_resumed_files_have_the_texts_of_the_whole_file(
         translate(translator, Files(source, output, resume=True), form)
     # Last digits of scores differ between batches.
     expected = [without_score(row) for row in whole.splitlines()]
-    assert [without_score(row) for row in "".join(parts).splitlines()] == expected
     assert [without_score(row) for row in output.read_text().splitlines()] == expected
 
 

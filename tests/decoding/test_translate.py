@@ -38,7 +38,7 @@ from mtkit.decoding.engines.engine import Hypothesis
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.pipeline import open_window
-from mtkit.decoding.translate import FilePart, Files, Format, translate
+from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import UserError
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
@@ -458,59 +458,6 @@ def test_input_and_prefixes_may_be_gzipped(tmp_path: Path, copier: Translator) -
         with pytest.raises(UserError, match=rf"{name}:\d: the gzip data is damaged or cut short"):
             translate(copier, files, Format())
     assert left_behind(tmp_path) == []
-
-
-# Parts of a file
-
-
-@pytest.mark.parametrize("n_best", [None, 1])
-@pytest.mark.parametrize("count", [1, 3, 70])
-def test_the_parts_of_a_file_are_together_the_translation_of_the_file(
-    count: int, n_best: int | None, tmp_path: Path, copier: Translator
-) -> None:
-    content = "\ufeffdog\n\n".encode() + b"".join(b"A dog %d.\n" % n for n in range(48)) + b"end"
-    begun = b"dog\n\n" + b"A dog\n" * 48 + b"\n"
-    whole = run(tmp_path, content, copier, n_best=n_best, begun=begun)
-    asked = with_settings(copier, n_best=n_best)
-    parts: list[bytes] = []
-    for number in range(1, 1 + count):
-        files = Files(
-            input=tmp_path / "in",
-            output=tmp_path / "part",
-            prefixes=tmp_path / "begun",
-            part=FilePart(number, count),
-        )
-        translate(asked, files, Format(n_best))
-        parts.append((tmp_path / "part").read_bytes())
-    # With the line numbers of the file. Last digits of scores differ between batches.
-    joined = [without_score(row) for row in b"".join(parts).splitlines()]
-    assert joined == [without_score(row) for row in whole.splitlines()]
-    sizes = [part.count(b"\n") for part in parts]
-    assert max(sizes) - min(sizes) <= 1
-
-
-def without_score(row: bytes) -> list[bytes]:
-    """Return the first and the last field of a row; a score may stand between them."""
-    first, *_, last = row.split(b"\t") * 2
-    return [first, last]
-
-
-def test_a_part_is_resumed_and_no_other_part(tmp_path: Path, copier: Translator) -> None:
-    (tmp_path / "in").write_bytes(b"".join(b"A dog %d.\n" % n for n in range(200)))
-    half = Files(tmp_path / "in", tmp_path / "out", part=FilePart(2, 2))
-    with pytest.raises(KeyboardInterrupt):
-        interrupt(copier, half, Format())
-    with pytest.raises(UserError, match=r"cannot be resumed, .*the part changed"):
-        translate(copier, replace(half, part=FilePart(1, 2), resume=True), Format())
-    translate(copier, replace(half, resume=True), Format())
-    lines = (tmp_path / "out").read_text().splitlines()
-    assert lines == [f"A dog {number}." for number in range(100, 200)]
-
-
-@pytest.mark.parametrize("text", ["0/3", "4/3", "3", "1/0", "1/3/5", "-1/3", "a/b", ""])
-def test_what_names_no_part_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match="--part: expected K/N"):
-        FilePart.parse(text)
 
 
 # Resuming

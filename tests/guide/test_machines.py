@@ -16,7 +16,7 @@ import mtkit
 PAGE = (Path(mtkit.__file__).parent / "guide/machines.md").read_text(encoding="utf-8")
 SCRIPTS = dict(re.findall(r"```sh\n(?=#!/bin/bash -e\n# (\S+): )(.*?)```", PAGE, re.DOTALL))
 STUBS = Path(__file__).with_name("cluster")
-"""A folder of stubs of Slurm, torchrun and mtkit."""
+"""A folder of stubs of Slurm and torchrun."""
 
 
 class Cluster:
@@ -51,26 +51,11 @@ def check_training(script: str, cluster: Cluster) -> None:
         assert options.training_script_args == ["train", "-c", "mtkit.yaml"]
 
 
-def check_translation(script: str, cluster: Cluster) -> None:
-    """The parts are the translation of the whole file, in its order."""
-    text = "".join(f"line {number}\n" for number in range(1, 48))
-    (cluster.folder / "mono.de").write_text(text, encoding="utf-8")
-    parts = cluster.run("bash", "-e", "-c", script)
-    assert len(parts) == 20
-    assert (cluster.folder / "mono.en").read_text(encoding="utf-8") == text.upper()
-
-
-CHECKS: dict[str, Callable[[str, Cluster], None]] = {
-    "train.sbatch": check_training,
-    "translate.sh": check_translation,
-}
+CHECKS: dict[str, Callable[[str, Cluster], None]] = {"train.sbatch": check_training}
 MISTAKES = [
     ("train.sbatch", "head -n 1", "tail -n 1"),
     ("train.sbatch", "--ntasks-per-node 1", "--ntasks-per-node 2"),
     ("train.sbatch", '"$SLURM_NNODES"', "1"),
-    ("translate.sh", "export ", ""),
-    ("translate.sh", '"1-$parts"', '"2-$parts"'),
-    ("translate.sh", '$(seq -f mono.en.%g "$parts")', "mono.en.*"),
 ]
 """Mistakes that somebody could make in a script: what would be replaced by what."""
 

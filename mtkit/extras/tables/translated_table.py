@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import ClassVar, NamedTuple, TypeVar
 
-from mtkit.corpus.columns import text_at
-from mtkit.corpus.faulty_rows import disarm_formula
+from mtkit.corpus.columns import disarm_formula, text_at
 from mtkit.corpus.files import MAX_LINE_BYTES, existing_file, tell_once, text_blocks, unpack
 from mtkit.corpus.importers import place_of
 from mtkit.corpus.text import in_one_line, is_blank

@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import BinaryIO
 
 from mtkit.corpus.check import CorpusReport, NamedRows
+from mtkit.corpus.columns import disarm_formula
 from mtkit.corpus.findings import Finding
 from mtkit.corpus.lost_letters import damaged_pairs, has_lost_letters
 from mtkit.corpus.read import Pair
@@ -19,7 +19,6 @@ from mtkit.corpus.store import find_repeated
 from mtkit.progress import progress
 
 HEADER = ("file", "row", "reason", "source", "target")
-_FORMULA = re.compile(r"\s*[=@]|\s*[+-](?![\d.,]*(?:[eE][+-]?\d+)?\Z)")
 
 Faults = Mapping[str, Callable[[Pair], bool]]
 """Names and meanings of faults, and functions that return whether a pair has them."""
@@ -56,14 +55,6 @@ def _cells_of(pair: Pair, reasons: Sequence[str]) -> list[str]:
     texts = (pair.file, "; ".join(reasons), pair.source, pair.target)
     file, reason, source, target = map(disarm_formula, texts)
     return [file, str(pair.line), reason, source, target]
-
-
-def disarm_formula(cell: str) -> str:
-    """Return a cell that no spreadsheet program runs: with ' before the start of a formula.
-
-    For cells of a file that mtkit itself makes; a number stays as it is.
-    """
-    return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
 def _as_row(cells: Sequence[str]) -> bytes:
