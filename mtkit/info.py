@@ -25,6 +25,7 @@ from mtkit.artifacts.runs import (
     config_of,
     default_place,
     find_owner,
+    locate_model,
     read_known_steps,
 )
 from mtkit.config.base import flattened
@@ -273,6 +274,8 @@ def open_run_info(path: Path | None, *, verify: bool) -> RunInfo:
         UserError: there is neither, or `verify` finds damage.
     """
     place = path or default_place()
+    if path is not None and not path.exists():
+        place = locate_model(path)
     # ./mtkit.yaml names a run that has not begun, so there is no folder yet.
     is_default = path is None and not _is_from_environment(path)
     is_not_begun = is_default and LOCAL.is_file() and not place.exists()
@@ -344,7 +347,7 @@ def describe_run(run: RunInfo, *, full: bool) -> Iterator[str]:
         "state": _describe_state(run),
         "data": _describe_data(run),
         "model": "; ".join(filter(None, (_describe_model(run), _describe_tags(run)))) or None,
-        "given": None if run.weights is None else describe_ancestors(run.weights),
+        "given": _describe_origin(run),
         "scores": _describe_scores(run),
         "verdict": _describe_verdict(run),
         "files": _describe_files(run),
@@ -437,6 +440,17 @@ def _describe_model(run: RunInfo) -> str | None:
 
 def _describe_tags(run: RunInfo) -> str | None:
     return f"target tags: {', '.join(run.tags)}" if run.tags else None
+
+
+def _describe_origin(run: RunInfo) -> str | None:
+    """Return the models that this one descends from, or where it was imported from."""
+    if run.weights is None:
+        return None
+    place = _find(run.weights, "origin", "place")
+    if place is None:
+        return describe_ancestors(run.weights)
+    licence = _find(run.weights, "origin", "licence")
+    return f"imported from {place}" + (f", licence: {licence}" if licence else "")
 
 
 def _describe_scores(run: RunInfo) -> str | None:

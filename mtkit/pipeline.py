@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from mtkit import plugins
 from mtkit.artifacts.manifest import Artifact, kind_at
 from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, config_of, default_run
 from mtkit.batching.build import build_batches
@@ -18,7 +19,6 @@ from mtkit.config.yaml import as_config
 from mtkit.corpus.sets import hold_sets
 from mtkit.corpus.spread import spread
 from mtkit.evaluation import ALL_REFERENCES, ALL_SOURCES, evaluate, name_of_tag_file, open_report
-from mtkit.formats.card import write_card
 from mtkit.report import data_lines, say
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
 from mtkit.scoring.metrics import MetricScores
@@ -62,7 +62,7 @@ def run(config: Config | str | Path) -> MetricScores:
     with _hold_text(config):
         model = _run_stages(config)
         test = evaluate(config, model)
-    write_card(model.path)
+    _write_card(model)
     return MetricScores() if test is None else MetricScores(open_report(test).scores)
 
 
@@ -111,11 +111,18 @@ def _run_stages(config: Config, cluster: str | None = None) -> Artifact:
     return train(config)
 
 
+def _write_card(model: Artifact) -> None:
+    """Write the card of the model, if the extra that writes cards is installed."""
+    write_card = plugins.find_action("write_card")
+    if write_card is not None:
+        write_card(model.path)
+
+
 def _test_and_print(config: Config, model: Artifact, started: _Start) -> None:
     """Write the scores to stdout; say how long the run took, what is next, and what it is worth."""
     run = model.path.parent
     test = evaluate(config, model)
-    write_card(model.path)
+    _write_card(model)
     if test is not None:
         report = open_report(test)
         data_lines(tabulate_quality(report))

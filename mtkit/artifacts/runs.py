@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mtkit import plugins
 from mtkit.artifacts.cache import find_import, models_folder
 from mtkit.artifacts.locks import LockHeldError, lock_path
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, kind_at, open_artifact
@@ -125,7 +126,7 @@ def default_run() -> Path:
 def default_place() -> Path:
     """Return where commands find a model by default: $MTKIT_MODEL, else the default run."""
     place = os.environ.get("MTKIT_MODEL")
-    return Path(place) if place else default_run()
+    return locate_model(place) if place else default_run()
 
 
 def find_model(place: str | Path) -> Artifact:
@@ -152,6 +153,29 @@ def _explain_missing_model(place: str) -> str:
             f"`{finish}`, or resume it with `{resume}`"
         )
     return f"{place} is a run that was not trained, so it holds no model; train it with `{resume}`"
+
+
+def find_given_model(place: str) -> Artifact:
+    """Return the verified model at a place; one of another program is imported.
+
+    Raises:
+        UserError: there is no model, it is damaged or not supported, or the hub cannot be reached.
+    """
+    return find_model(locate_model(place) if place else place)
+
+
+def locate_model(place: str | Path) -> Path:
+    """Return the folder of the model at a place; one of another program is imported.
+
+    `place`: a run or a model of mtkit, or what the action `import_place` imports: the folder of a
+    model of another program, or OWNER/NAME of a model on the Hugging Face hub.
+    """
+    path = Path(place)
+    if {kind_at(path), kind_at(path / "model")} & {"model", "checkpoint"}:
+        return path
+    import_place = plugins.find_action("import_place")
+    imported = None if import_place is None else import_place(str(place))
+    return imported or path
 
 
 def find_best(path: str | Path | None) -> Artifact:

@@ -6,6 +6,7 @@ Training forms the batches, so after a change of `batching.max_tokens` nothing i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,3 +187,12 @@ def _read_weights(artifact: Artifact, train: Store) -> Weights | None:
     if (weight_of_corpus == 1).all():
         return None
     return lambda rows: weight_of_corpus[train.corpora[rows]]
+
+
+def find_batches(model: Artifact, run: Path) -> Batches | None:
+    """Open the batches that a model was trained on, if they are still in its run."""
+    with suppress(UserError, OSError):
+        batches = open_batches(run / "batches")
+        if model.manifest["inputs"].get("batches") == batches.artifact.identity:
+            return batches
+    return None

@@ -176,9 +176,7 @@ def export(
     """
     if from_ is not None:
         refuse("cannot be used with --from", to=to, model=model, quantization=quantization)
-        from mtkit.formats.huggingface import from_huggingface
-
-        from_huggingface(folder, output)
+        plugins.load_plugin("actions", "from_huggingface")(folder, output)
         return
     if folder is not None:
         raise UserError(f"{folder} is used only with --from; give a model of mtkit with -m")

@@ -184,7 +184,7 @@ def _standard_languages(
 
 DEFAULT_RUN = "the run of ./mtkit.yaml, else the last run"
 DEFAULT_MODEL = f"$MTKIT_MODEL, else {DEFAULT_RUN}"
-MODEL_HELP = f"Directory of a run or a model (default: {DEFAULT_MODEL})"
+MODEL_HELP = f"Directory of a run or a model, or OWNER/NAME on the hub (default: {DEFAULT_MODEL})"
 
 Quiet = Annotated[
     bool, Option("-q", "--quiet", callback=_set_quiet, help="Print only warnings and errors.")

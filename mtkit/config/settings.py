@@ -247,7 +247,7 @@ class TrainingSettings(Settings):
     init_from: Annotated[FromHome | None, Scope.EXECUTION] = Field(
         None,
         description="model whose weights training starts from (fine-tuning): a run, a folder of a "
-        "MarianMT model, or OWNER/NAME of one on the Hugging Face hub",
+        "pretrained model, or OWNER/NAME of one on the Hugging Face hub",
     )
 
     max_harm: Annotated[float | None, Field(ge=0, le=100), Scope.ENDING] = Field(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mtkit.artifacts.manifest import Artifact
-from mtkit.artifacts.runs import WEIGHTS, find_best
+from mtkit.artifacts.runs import WEIGHTS, find_best, locate_model
 from mtkit.artifacts.storage import read_json, write_json
 from mtkit.config.base import validated
 from mtkit.config.decoding import ModelConfig
@@ -57,13 +57,14 @@ class OpenedModel:
 def open_model(path: Place | None = None) -> OpenedModel:
     """Open and verify the model of a run or a model folder.
 
-    Of an unfinished run, open the best checkpoint so far, or the newest if none was validated.
+    Of an unfinished run, open the best checkpoint so far, or the newest if none was validated. A
+    model of another program is imported first; see `locate_model`.
     `path`: None stands for the model that `find_best` finds by default.
 
     Raises:
         UserError: there is no model, it is damaged, or its tokenizer belongs to another model.
     """
-    artifact = find_best(path)
+    artifact = find_best(locate_model(path) if path else None)
     config = read_model_config(artifact)
     tokenizer = Tokenizer.load(artifact)
     expected = (config.source_vocab, config.target_vocab)

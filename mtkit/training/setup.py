@@ -26,6 +26,7 @@ from mtkit.artifacts.runs import (
     CHECKPOINTS,
     INIT_FROM,
     WEIGHTS,
+    find_given_model,
     find_origin,
     link_latest,
     locked,
@@ -41,7 +42,6 @@ from mtkit.config.settings import Config, SetName
 from mtkit.corpus.sets import hash_sets, open_set
 from mtkit.decoding.glossary import Glossary, open_glossary
 from mtkit.errors import UserError, blame_setting
-from mtkit.formats.origin import find_given_model
 from mtkit.models.acceleration import find_acceleration
 from mtkit.models.device import pick_device, pick_precision
 from mtkit.models.encoder_decoder import EncoderDecoder

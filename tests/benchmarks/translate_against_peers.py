@@ -33,8 +33,8 @@ from processes import mtkit, run
 
 from mtkit.decoding.api import load as load_translator
 from mtkit.decoding.engines.conversion import cached
+from mtkit.extras.pretrained.huggingface import export_to_huggingface
 from mtkit.extras.study.bench.translation_speed import measure_in_process, open_translation_task
-from mtkit.formats.huggingface import export_to_huggingface
 from mtkit.models.folder import OpenedModel, open_model
 
 HERE = Path(__file__).parent

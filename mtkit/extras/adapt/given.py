@@ -11,7 +11,8 @@ from itertools import chain
 import numpy as np
 import torch
 
-from mtkit.artifacts.runs import follow_latest
+from mtkit.artifacts.runs import find_given_model, follow_latest
+from mtkit.batching.build import find_batches
 from mtkit.config.corpora import Corpus, TableCorpus, TextCorpus
 from mtkit.corpus.importers import find_importer
 from mtkit.corpus.read import Pair, paths_of, read_pairs
@@ -25,8 +26,6 @@ from mtkit.extras.adapt.old_text import (
     test_pairs,
     validation_pairs,
 )
-from mtkit.formats.ctranslate2_export import batches_of
-from mtkit.formats.origin import find_given_model
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import OpenedModel, open_model
 from mtkit.models.weights import load_model
@@ -126,7 +125,7 @@ def open_given_model(
         check_target_tags(opened.tokenizer, target_tags)
     old_training = OldTraining()
     old_text: list[Pair] = []
-    batches = batches_of(opened)
+    batches = find_batches(opened.artifact, opened.run)
     if batches is not None:
         old_training = find_old_training(opened, batches)
         old_text += validation_pairs(batches)

@@ -16,7 +16,7 @@ from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.decoding.api import load
 from mtkit.errors import MtkitError, UserError
-from mtkit.formats.huggingface import export_to_huggingface, from_huggingface
+from mtkit.extras.pretrained.huggingface import export_to_huggingface, from_huggingface
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model
 from mtkit.symbols import BOS

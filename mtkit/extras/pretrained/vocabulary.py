@@ -15,8 +15,8 @@ from typing import Any
 
 from mtkit.config.target_tags import piece_of_tag, standard_tag, tag_in_piece
 from mtkit.errors import UserError
-from mtkit.formats import marian
-from mtkit.formats.marian import language_code_in
+from mtkit.extras.pretrained import marian
+from mtkit.extras.pretrained.marian import language_code_in
 from mtkit.report import say
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer

@@ -20,7 +20,7 @@ from mtkit.artifacts.records import dump_record
 from mtkit.decoding.api import load
 from mtkit.decoding.estimation.estimator import ESTIMATION, load_estimator
 from mtkit.errors import UserError
-from mtkit.formats.card import make_exported_card
+from mtkit.extras.pretrained.card import make_exported_card
 from mtkit.info import info
 from mtkit.models.folder import open_model
 

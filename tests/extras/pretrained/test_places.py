@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
-from types import SimpleNamespace
 from typing import Any
 
-import huggingface_hub
 import pytest
 import torch
-from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 from safetensors.torch import load_file
 
 from commands import call
 from folders import tokenizer_in
+from hubs import MAIN, Hub, Repository, serving, use_hub
 from mtkit.artifacts.ancestors import ancestors_of
 from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.artifacts.runs import find_given_model
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
 from mtkit.errors import SettingError, UserError
-from mtkit.formats import marian, origin
-from mtkit.formats.ctranslate2_export import export_to_ctranslate2
-from mtkit.formats.huggingface import export_to_huggingface
-from mtkit.formats.origin import find_given_model
+from mtkit.extras.pretrained.ctranslate2_export import export_to_ctranslate2
+from mtkit.extras.pretrained.huggingface import export_to_huggingface
 from mtkit.models.weights import save_weights
 from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.setup import check_origin
@@ -121,7 +113,7 @@ def test_a_model_for_ctranslate2_or_without_a_name_is_refused_with_the_reason(fo
     export_to_ctranslate2("base", Path("converted"), quantization="float32")
     shutil.copy("converted/model.bin", "model.bin")  # the current folder is one, too
     for place, words in (
-        ("converted", "converted is a model for CTranslate2, which cannot be trained"),
+        ("converted", "converted is a model for CTranslate2, which cannot be converted back"),
         ("", "an empty name holds no model"),
     ):
         with pytest.raises(UserError, match=words):
@@ -203,135 +195,31 @@ def test_a_pickle_is_never_loaded(folder: Path) -> None:
         find_given_model("exported")
 
 
-class Hub:
-    """A hub with one model."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.error: Exception | None = None
-        self.may_answer = Event()
-        self.may_answer.set()
-        self.cached: Path | None = None
-        self.downloaded: list[str] = []
-
-    def model_info(self, name: str, revision: str | None = None, timeout: float = 0) -> Any:
-        assert 0 < timeout < 60
-        assert self.may_answer.wait(600)
-        if self.error is not None:
-            raise self.error
-        files = [SimpleNamespace(rfilename=file.name) for file in self.folder.iterdir()]
-        return SimpleNamespace(siblings=files, sha="abc")
-
-    def snapshot_download(
-        self,
-        name: str,
-        revision: str | None,
-        allow_patterns: list[str],
-        local_files_only: bool = False,
-    ) -> str:
-        if local_files_only and self.cached is None:
-            raise huggingface_hub.errors.LocalEntryNotFoundError("not there")
-        assert not any("bin" in pattern or "*" in pattern for pattern in allow_patterns)
-        self.downloaded.append(name)
-        self.cached = self.folder
-        return str(self.folder)
-
-
 @pytest.fixture
-def hub(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    hub = Hub(tmp_path / "snapshot")
-    shutil.copytree("exported", hub.folder, ignore=shutil.ignore_patterns("manifest.json"))
-    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: hub)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", hub.snapshot_download)
-    return hub
+def hub(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    exported = shutil.copytree("exported", tmp_path / "hub-model")
+    with serving({HUB_NAME: Repository({MAIN: exported})}) as hub:
+        use_hub(hub.url, tmp_path / "hub-cache", monkeypatch)
+        yield hub
 
 
-def response(status: int) -> Any:
-    return SimpleNamespace(status_code=status, headers={}, request=None, url="")
-
-
-def test_a_model_of_the_hub_is_downloaded_and_named_in_the_chain(hub: Hub, folder: Path) -> None:
+def test_training_from_a_model_of_the_hub_names_it_in_the_chain(hub: Hub, folder: Path) -> None:
     model = run_stages(configured(folder, "run", init_from=HUB_NAME, **FROZEN))
-    assert set(hub.downloaded) == {HUB_NAME}
     assert ancestors_of(model)[0]["model"] == HUB_NAME
+    assert hub.requests["model.safetensors"] == 1
     assert find_given_model(HUB_NAME).identity == find_given_model("exported").identity
-    hub.error = ConnectionError("no network")
-    assert find_given_model(HUB_NAME).identity == find_given_model("exported").identity
 
 
-def _unknown_repository() -> Exception:
-    return RepositoryNotFoundError("404", response=response(404))
-
-
-def _unknown_revision() -> Exception:
-    return RevisionNotFoundError("404", response=response(404))
-
-
-@pytest.mark.parametrize(
-    ("place", "error", "message"),
-    [
-        (HUB_NAME, ConnectionError("no route\nmore"), r"cannot be reached \(no route\); connect"),
-        (HUB_NAME, _unknown_repository(), "neither a folder here nor a model on the .* hub"),
-        (f"{HUB_NAME}@refs/pr/9", _unknown_revision(), "has no revision 'refs/pr/9'"),
-    ],
-)
-def test_a_hub_that_cannot_help_is_said_in_one_line(
-    place: str, error: Exception, message: str, hub: Hub, capsys: pytest.CaptureFixture[str]
+def test_a_config_whose_model_the_hub_lacks_is_an_error_at_its_line(
+    hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hub.error = error
-    Path("c.yaml").write_text(dump_config(configured(Path(), "run", init_from=place)))
+    config = configured(Path(), "run", init_from="nobody/nothing")
+    Path("c.yaml").write_text(dump_config(config))
     for command in ("train-spm", "run"):
         assert call(command, "-c", "c.yaml") == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith("c.yaml:") and place.partition("@")[0] in line
-        with pytest.raises(UserError, match=message):
-            find_given_model(place)
+        assert line.startswith("c.yaml:") and "nobody/nothing" in line
     assert not Path("run").exists()
-
-
-def test_a_hub_that_does_not_answer_is_given_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(origin, "HUB_SECONDS", 0.1)
-    hub.may_answer.clear()
-    advice = r"no answer within 0\.1 s\).*`hf download \S+ --revision x --local-dir FOLDER`"
-    with pytest.raises(UserError, match=advice):
-        find_given_model(f"{HUB_NAME}@x")
-    hub.cached = hub.folder
-    assert find_given_model(HUB_NAME).identity == find_given_model("exported").identity
-    hub.may_answer.set()
-
-
-def test_a_hub_that_refuses_connections_is_one_line(folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]  # closed from now on
-    environment = os.environ | {"HF_ENDPOINT": f"http://127.0.0.1:{port}", "HF_HUB_OFFLINE": "0"}
-    code = "import sys; from mtkit.formats.origin import find_given_model as f; f(sys.argv[1])"
-    ended = subprocess.run(
-        [sys.executable, "-c", code, HUB_NAME], env=environment, capture_output=True, text=True
-    )
-    assert "UserError: " in ended.stderr
-    assert "cannot be reached ([Errno 111] Connection refused)" in ended.stderr
-
-
-def test_a_model_of_the_hub_without_safetensors_is_refused_before_the_download(hub: Hub) -> None:
-    (hub.folder / marian.WEIGHTS_FILE).rename(hub.folder / marian.PICKLE_FILE)
-    with pytest.raises(UserError, match=r"pytorch_model\.bin are never loaded; .*@refs/pr/NUMBER"):
-        find_given_model(HUB_NAME)
-    (hub.folder / marian.SOURCE_SPM).unlink()
-    with pytest.raises(UserError, match=r"has no source\.spm, so it is not a MarianMT model"):
-        find_given_model(HUB_NAME)
-    assert not hub.downloaded
-
-
-def test_a_missing_run_is_not_looked_for_on_the_hub(hub: Hub) -> None:
-    hub.error = AssertionError("the hub was asked")
-    for place in ("base/nothing", "nothing", "./a/b", "/a/b", "a/b/c"):
-        with pytest.raises(UserError, match="holds no model"):
-            find_given_model(place)
-
-
-def test_without_a_network_the_real_library_ends_in_one_line(folder: Path) -> None:
-    with pytest.raises(UserError, match=r"the Hugging Face hub cannot be reached \(.*offline"):
-        find_given_model(HUB_NAME)
 
 
 def test_the_identity_of_an_import_does_not_depend_on_its_place(folder: Path) -> None:

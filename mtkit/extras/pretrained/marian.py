@@ -22,7 +22,9 @@ CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 TOKENIZER_FILE = "tokenizer_config.json"
 SOURCE_SPM, TARGET_SPM = "source.spm", "target.spm"
 VOCABULARY_FILE, TARGET_VOCABULARY_FILE = "vocab.json", "target_vocab.json"
-MARIAN_FILES = (
+SENTENCEPIECE_FILE, SYMBOLS_FILE = "sentencepiece.bpe.model", "special_tokens_map.json"
+"""Files of M2M-100 and NLLB models, which have no `source.spm` and `target.spm`."""
+MODEL_FILES = (
     WEIGHTS_FILE,
     CONFIG_FILE,
     GENERATION_FILE,
@@ -31,6 +33,8 @@ MARIAN_FILES = (
     TARGET_SPM,
     VOCABULARY_FILE,
     TARGET_VOCABULARY_FILE,
+    SENTENCEPIECE_FILE,
+    SYMBOLS_FILE,
 )
 """All files that an import reads."""
 
@@ -111,10 +115,10 @@ def find_file(folder: Path, name: str) -> Path:
         raise UserError(
             f"{folder / PICKLE_FILE} is never loaded, because a pickle may run any code; "
             f"write {name} "
-            f'beside it with transformers, MarianMTModel.from_pretrained("{folder}")'
+            f'beside it with transformers, AutoModelForSeq2SeqLM.from_pretrained("{folder}")'
             f'.save_pretrained("{folder}")'
         )
-    raise UserError(f"{folder} has no {name}, so it is not a MarianMT model of Hugging Face")
+    raise UserError(f"{folder} has no {name}, so it is not a model that mtkit imports")
 
 
 def read_json_object(folder: Path, name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from mtkit.artifacts.records import load_record
 from mtkit.artifacts.replacement import create
 from mtkit.config.settings import Config
 from mtkit.decoding.api import load
-from mtkit.formats.card import LICENCE_GAP, write_card
+from mtkit.extras.pretrained.card import LICENCE_GAP, write_card
 from mtkit.pipeline import run
 from mtkit.scoring.metrics import Score
 from tasks import Capture, tiny_config, write_reversal_task

@@ -30,10 +30,10 @@ from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.errors import UserError
-from mtkit.formats import marian
-from mtkit.formats.card import CARD, make_exported_card
-from mtkit.formats.marian import code_of_tag
-from mtkit.formats.vocabulary import Symbols, read_vocabulary
+from mtkit.extras.pretrained import marian
+from mtkit.extras.pretrained.card import CARD, make_exported_card
+from mtkit.extras.pretrained.marian import code_of_tag
+from mtkit.extras.pretrained.vocabulary import Symbols, read_vocabulary
 from mtkit.models.folder import OpenedModel, read_models, save_model_config
 from mtkit.models.weights import build_without_weights, get_weights, load_model, read_weights
 from mtkit.report import say, warn
@@ -245,12 +245,14 @@ def from_huggingface(folder: Path | None, output: Path | None) -> None:
             "--from huggingface: give the folder of the model, and a new folder with -o"
         )
     check_absent(output)
-    model = import_model(folder, output)
+    model = import_model(folder, output, {"place": str(folder)})
     say(f"{output} holds the model of {folder}, with {model.report['parameters']:,} parameters")
 
 
-def import_model(folder: Path, output: Path) -> Artifact:
+def import_model(folder: Path, output: Path, origin: Mapping[str, str]) -> Artifact:
     """Write the model of a MarianMT folder as the artifact `output`, and return it.
+
+    `origin`: what its report says of where it came from.
 
     Raises:
         UserError: something in the folder is missing, damaged, or not supported.
@@ -269,10 +271,11 @@ def import_model(folder: Path, output: Path) -> Artifact:
     }
     model_config = validated(ModelConfig, values, str(folder))
     settings = {"of": "huggingface", **model_config.model_dump()}
-    files = [folder / name for name in marian.MARIAN_FILES if (folder / name).is_file()]
+    files = [folder / name for name in marian.MODEL_FILES if (folder / name).is_file()]
     inputs = {file.name: hash_file(file) for file in files}
     parameters = sum(weight.numel() for weight in weights.values())
-    with create(output, "model", settings, inputs, {"parameters": parameters}) as draft:
+    report = {"parameters": parameters, "origin": dict(origin)}
+    with create(output, "model", settings, inputs, report) as draft:
         save_file(weights, draft / WEIGHTS)
         save_model_config(draft, model_config, tokenizer)
     return open_artifact(output, "model")

@@ -29,7 +29,7 @@ from mtkit.decoding.api import load
 from mtkit.decoding.text.line import Line
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.errors import UserError
-from mtkit.formats.huggingface import export_to_huggingface, from_huggingface
+from mtkit.extras.pretrained.huggingface import export_to_huggingface, from_huggingface
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.folder import open_model
 from mtkit.models.weights import load_model

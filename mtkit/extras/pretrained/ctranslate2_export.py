@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from mtkit.artifacts.replacement import check_absent
 from mtkit.artifacts.runs import config_of
-from mtkit.batching.build import Batches, open_batches
+from mtkit.batching.build import find_batches
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.decoding.api import load
 from mtkit.decoding.engines.conversion import cached, convert_to
 from mtkit.decoding.engines.ctranslate2 import obstacle_in_model
 from mtkit.decoding.text.line import Line
 from mtkit.errors import UserError
-from mtkit.formats.card import make_exported_card
+from mtkit.extras.pretrained.card import make_exported_card
 from mtkit.models.folder import OpenedModel, read_models
 from mtkit.report import say
 from mtkit.scoring.metrics import Score, score
@@ -90,7 +89,7 @@ def _show_code(opened: OpenedModel, output: Path) -> str:
 
 def _choose_compute_type(opened: OpenedModel) -> str:
     """Return "int8" if it hardly lowers the score of the validation text, else "float32"."""
-    batches = batches_of(opened)
+    batches = find_batches(opened.artifact, opened.run)
     if batches is None:
         say("exporting float32, because there is no validation text to test int8 on")
         return "float32"
@@ -119,12 +118,3 @@ def _score(
     translations = translator.submit(sources).result()
     hypotheses = [translation.text for translation in translations]
     return score(hypotheses, references, language=language, keys=[key])[key]
-
-
-def batches_of(opened: OpenedModel) -> Batches | None:
-    """Open the batches that the model was trained on, if the model is still in its run."""
-    with suppress(UserError, OSError):
-        batches = open_batches(opened.run / "batches")
-        if opened.artifact.manifest["inputs"].get("batches") == batches.artifact.identity:
-            return batches
-    return None

@@ -14,10 +14,11 @@ from sentencepiece import SentencePieceProcessor
 from architectures import seq2seq, transformer
 from folders import SENTENCES, as_if_trained, searching_once, train, write_model
 from mtkit.artifacts.manifest import open_artifact
+from mtkit.batching.build import Batches, find_batches
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
-from mtkit.formats.ctranslate2_export import batches_of, export_to_ctranslate2
-from mtkit.formats.huggingface import export_to_huggingface, from_huggingface
+from mtkit.extras.pretrained.ctranslate2_export import export_to_ctranslate2
+from mtkit.extras.pretrained.huggingface import export_to_huggingface, from_huggingface
 from mtkit.models.folder import open_model
 from mtkit.pipeline import run
 from mtkit.scoring.metrics import METRICS, Score
@@ -64,7 +65,7 @@ def test_int8_is_chosen_if_the_validation_score_hardly_drops(
         def scored(*_: Any, keys: list[str], values: Iterator[float] = values, **__: Any) -> Any:
             return {keys[0]: Score(METRICS[keys[0]].name, next(values), "")}
 
-        monkeypatch.setattr("mtkit.formats.ctranslate2_export.score", scored)
+        monkeypatch.setattr("mtkit.extras.pretrained.ctranslate2_export.score", scored)
         export_to_ctranslate2(str(trained))
         err = capsys.readouterr().err
         assert f"{chosen}: {metric} on 20 lines" in err
@@ -77,12 +78,17 @@ def test_without_its_run_a_model_is_exported_in_float32(alone: Path, capsys: Cap
     assert "exporting float32" in capsys.readouterr().err
 
 
+def batches_at(model: Path) -> Batches | None:
+    opened = open_model(model)
+    return find_batches(opened.artifact, opened.run)
+
+
 def test_text_of_another_run_is_not_used(trained: Path, alone: Path) -> None:
-    batches = batches_of(open_model(trained))
+    batches = batches_at(trained)
     assert batches and len(batches.valid_source) == len(batches.valid_target) == 20
     shutil.copytree(trained / "batches", alone.parent / "batches")
     shutil.copy(trained / "config.yaml", alone.parent)
-    assert batches_of(open_model(alone)) is None
+    assert batches_at(alone) is None
 
 
 def test_ctranslate2_alone_translates_the_same(alone: Path, tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""Export models to other formats, and import them."""
