@@ -122,6 +122,8 @@ def batches_recipe(config: Config) -> Recipe:
         "batching": config.batching,
         "data": {"train": {"weight": weights}},
     }
+    if config.decoding.source_tag is not None:
+        sections["decoding.source_tag"] = config.decoding.source_tag
     return Recipe(sections, ignored=frozenset({Scope.EXECUTION, Scope.TRAINING}))
 
 

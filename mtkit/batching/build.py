@@ -172,7 +172,12 @@ def _write_valid(config: Config, tokenizer: Tokenizer, rows: CorpusRows, folder:
     counts = Counts()
     with store_writer(folder, "valid", tokenizer.vocab) as append:
         for chunk in chunks(pairs):
-            encoded = encode_chunk(chunk, tokenizer, config.batching.max_length)
+            encoded = encode_chunk(
+                chunk,
+                tokenizer,
+                config.batching.max_length,
+                source_tag=config.decoding.source_tag,
+            )
             append(encoded.tokens, encoded.lengths, encoded.corpora)
             counts.add(encoded.lengths)
             for pair, reason in encoded.dropped:

@@ -42,11 +42,12 @@ def encode_chunk(
     tokenizer: Tokenizer,
     max_length: int,
     pair_filter: PairFilter | None = None,
+    source_tag: str | None = None,
 ) -> Encoded:
     """Encode the pairs of a chunk, and drop faulty ones.
 
     `max_length`: subwords of the longest side that is kept. `pair_filter`: the rules of
-    `batching.drop`; None: no rules.
+    `batching.drop`; None: no rules. `source_tag`: as in the settings of decoding.
     """
     faults = [_find_fault(pair, pair_filter) for pair in chunk]
     # All lines of a chunk at once, which SentencePiece divides among its threads. Faulty pairs are
@@ -61,8 +62,10 @@ def encode_chunk(
     ids: list[int] = []
     for position, pair in enumerate(chunk):
         source, target = sources[position], targets[position]
-        if source and pair.target_tag is not None:
-            source = [tokenizer.tags[pair.target_tag], *source]
+        if source and target and pair.target_tag is not None:
+            before_source, before_target = tokenizer.language_symbols(pair.target_tag, source_tag)
+            source = [*before_source, *source]
+            target = [*before_target, *target]
         fault = faults[position]
         if fault is not None:
             dropped.append((pair, fault))

@@ -41,6 +41,7 @@ class TrainEncoder:
     """Subwords of the longest side that is kept."""
     pair_filter: PairFilter | None
     """The rules of `batching.drop`; None without rules."""
+    source_tag: str | None = None
 
     @classmethod
     def of(
@@ -48,12 +49,16 @@ class TrainEncoder:
     ) -> TrainEncoder:
         """Return the encoder of a config; `sets`: the rows of the training set, and of others."""
         rows = sets["train"]
-        return cls(rows, tokenizer, config.batching.max_length, _make_filter(config, sets))
+        pair_filter = _make_filter(config, sets)
+        max_length = config.batching.max_length
+        return cls(rows, tokenizer, max_length, pair_filter, config.decoding.source_tag)
 
     def encode(self, rows: range) -> Encoded:
         """Encode a chunk of rows, and drop faulty pairs."""
         pairs = list(self.rows.read(rows))
-        return encode_chunk(pairs, self.tokenizer, self.max_length, self.pair_filter)
+        return encode_chunk(
+            pairs, self.tokenizer, self.max_length, self.pair_filter, self.source_tag
+        )
 
     def encode_all(self, cluster: str | None) -> Iterator[Encoded]:
         """Yield all chunks in order; for many rows, encode them in processes.

@@ -237,6 +237,10 @@ Tag = Annotated[
     str | None,
     Option(metavar="TAG", help="Target tag, such as yor, for a model of several languages."),
 ]
+SourceTag = Annotated[
+    str | None,
+    Option(metavar="TAG", help="Language of the input, such as en, for a model such as NLLB."),
+]
 Glossary = Annotated[
     Path | None,
     Option(metavar="FILE", help="Terms and their translations (source, tab, target)."),

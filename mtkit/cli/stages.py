@@ -26,6 +26,7 @@ from mtkit.cli.options import (
     Models,
     Overrides,
     Sheet,
+    SourceTag,
     Tag,
     refuse,
 )
@@ -255,6 +256,7 @@ def translate(
         Option(metavar="FILE", help="Begin translation n with line n of FILE (blank: no prefix)."),
     ] = None,
     tag: Tag = None,
+    source_tag: SourceTag = None,
     glossary: Glossary = None,
     columns: Annotated[
         str | None,
@@ -363,6 +365,7 @@ def translate(
         alignments=alignments,
         scores=jsonl or n_best is not None or flags is not None or output is not None,
         tag=tag,
+        source_tag=source_tag,
         glossary=glossary,
         **settings,
     )

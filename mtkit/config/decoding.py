@@ -100,6 +100,12 @@ class DecodingSettings(SearchSettings):
     protect: Annotated[tuple[str, ...], PlainSerializer(list)] = Field(
         (), strict=False, description="regular expressions of what no translation changes"
     )
+    source_tag: TargetTag | None = Field(
+        None,
+        description="language of the input, such as eng_Latn, for a model with language symbols on "
+        "both sides, such as NLLB: its sources begin with the symbol of this language, and its "
+        "targets with that of `tag`",
+    )
     batch_tokens: PositiveInt = Field(
         1024, le=10_000_000, description="source tokens per batch, with padding"
     )

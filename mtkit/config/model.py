@@ -23,7 +23,7 @@ EmbeddingDropout = Annotated[
     Probability | None, Scope.TRAINING, Field(description="default: `dropout`")
 ]
 Tie = Literal["none", "target", "all"]
-PositionKind = Literal["sinusoidal", "none"]
+PositionKind = Literal["sinusoidal", "fairseq", "none"]
 Bidirectional = Annotated[bool, Field(description="read the source in both directions")]
 InputFeeding = Annotated[bool, Field(description="feed the attentional vector to the next step")]
 RecurrentAttention = Annotated[
@@ -44,7 +44,9 @@ class TransformerLayers(Settings):
     heads: Width = Field(8, description="attention heads of a layer; they divide d_model")
     norm: Literal["post", "pre"] = Field("post", description="LayerNorm after or before sublayers")
     positions: PositionKind = Field(
-        "sinusoidal", description="positional encodings; none: the encoder does not see word order"
+        "sinusoidal",
+        description="positional encodings; fairseq: the sinusoids of M2M-100 and NLLB; none: the "
+        "encoder does not see word order",
     )
     activation: Literal["relu", "gelu", "swish", "gated"] = Field(
         "relu", description="activation of the feed-forward sublayers; gated: SwiGLU"

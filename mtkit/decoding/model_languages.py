@@ -30,7 +30,8 @@ def find_model_languages(model: OpenedModel) -> ModelLanguages:
     if facts is not None:
         sides = facts.statistics.source, facts.statistics.target
         source, target = (side.declared or side.language for side in sides)
-    source = source or model.config.decoding.sentences
+    decoding = model.config.decoding
+    source = source or decoding.sentences or decoding.source_tag
     targets: dict[str, str | None] = {
         find_language(tag) or tag: tag for tag in sorted(model.tokenizer.tags)
     }

@@ -114,7 +114,7 @@ class PositionalEncodings(nn.Module):
 
     def __init__(self, kind: PositionKind, d_model: int) -> None:
         super().__init__()
-        self.compute = compute_sinusoids if kind == "sinusoidal" else compute_zeros
+        self.compute = POSITION_TABLES[kind]
         # Not persistent: a model folder does not hold what can be computed.
         self.register_buffer("table", self.compute(256, d_model), persistent=False)
 
@@ -148,6 +148,25 @@ def compute_zeros(length: int, d_model: int) -> Float[Tensor, "T D"]:
     """Return encodings that change nothing."""
     # Not torch.zeros, which creates no values while a model is built without weights.
     return torch.full((length, d_model), 0.0)
+
+
+def compute_fairseq_sinusoids(length: int, d_model: int) -> Float[Tensor, "T D"]:
+    """Compute sin and cos of (pos + 2) / 10000^(i/(d/2 - 1)), as M2M-100 and NLLB were trained.
+
+    In fairseq the first two rows of a table belong to the padding.
+    """
+    position = torch.arange(2, length + 2, dtype=torch.float64).unsqueeze(1)  # (T, 1)
+    dimension = torch.arange(d_model // 2, dtype=torch.float64)  # the values of i, (D / 2,)
+    angle = position * torch.exp(dimension * -math.log(10000.0) / (d_model // 2 - 1))
+    return torch.cat([angle.sin(), angle.cos()], dim=1).float()
+
+
+POSITION_TABLES: Mapping[str, Callable[[int, int], Tensor]] = {
+    "sinusoidal": compute_sinusoids,
+    "fairseq": compute_fairseq_sinusoids,
+    "none": compute_zeros,
+}
+"""For each `PositionKind` the function that computes the encodings."""
 
 
 class Linear(nn.Linear):

@@ -15,6 +15,7 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from mtkit.artifacts.manifest import Artifact
+from mtkit.config.language_codes import find_language
 from mtkit.config.target_tags import tag_in_piece
 from mtkit.corpus.characters import is_letter
 from mtkit.corpus.text import in_one_line
@@ -156,6 +157,29 @@ class Tokenizer:
             begin, end = spans.get(place, (end, end))  # an id without text has an empty span
             offsets.append(max(begin, end - 1))
         return offsets
+
+    def find_tag(self, name: str) -> str | None:
+        """Return the target tag of a name, which may be another code of the same language."""
+        if name in self.tags:
+            return name
+        language = find_language(name) if self.tags else None
+        for tag in self.tags:
+            if language is not None and find_language(tag) == language:
+                return tag
+        return None
+
+    def language_symbols(
+        self, tag: str | None, source_tag: str | None
+    ) -> tuple[list[int], list[int]]:
+        """Return the ids that a source and its target begin with; the tags must be known.
+
+        A source begins with the symbol of its target language. With `source_tag` it begins with the
+        symbol of its own language, and the target with that of the target language.
+        """
+        ids = [self.tags[self.find_tag(name) or name] for name in (source_tag, tag) if name]
+        if source_tag is None:
+            return ids, []
+        return ids[:1], ids[1:]
 
     def source_pieces(self, ids: list[int]) -> list[str]:
         """Return the subword of each source id."""

@@ -131,7 +131,7 @@ def check_target_tags(tokenizer: Tokenizer, tags: Iterable[str]) -> None:
     A new tag would need a new row in the embedding of that model.
     """
     known = ", ".join(sorted(tokenizer.tags))
-    unknown = [tag for tag in tags if tag not in tokenizer.tags]
+    unknown = [tag for tag in tags if tokenizer.find_tag(tag) is None]
     if known and not tags:
         raise UserError(
             f"this model has the target tags {known}; give each corpus the target tag of its "

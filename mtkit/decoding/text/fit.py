@@ -12,7 +12,7 @@ from unicodedata import category
 from mtkit.decoding.text.demands import Demand, demands_within, show_stand_ins
 from mtkit.decoding.text.line import Context, Part, Segment
 from mtkit.decoding.text.sentences import SENTENCE_END, split_at
-from mtkit.decoding.text.tags import find_tag
+from mtkit.decoding.text.tags import find_symbols
 from mtkit.decoding.text.text import Text
 
 _SPACE = re.compile(r"\s")
@@ -23,7 +23,7 @@ _JOINED = re.compile("\u200d|.[\U0001f3fb-\U0001f3ff]")
 def encode_to_fit(segments: Sequence[Segment], context: Context) -> list[list[Part]]:
     """Encode every segment, in several parts if it is too long for the model.
 
-    The model reads stand-ins in place of marks. Each part gets the target tag of its line.
+    The model reads stand-ins in place of marks. Each part gets the language symbols of its line.
     """
     room = _room_for_text(context)
     read: list[Text] = []
@@ -31,15 +31,15 @@ def encode_to_fit(segments: Sequence[Segment], context: Context) -> list[list[Pa
         read.append(show_stand_ins(segment.text, demands_within(segment.text, segment.demands)))
     parts_of_segments: list[list[Part]] = []
     for segment, encoded in zip(segments, split_to_fit(read, context), strict=True):
-        tag = find_tag(segment.line, context)
+        symbols, begin = find_symbols(segment.line, context)
         parts: list[Part] = []
         demands = _divide_demands(segment, [text for text, _ in encoded])
         for (text, ids), own_demands in zip(encoded, demands, strict=True):
             # Even a single character can have more subwords than there is room for.
             for first in range(0, max(len(ids), 1), room):
                 part_ids = ids[first : first + room]
-                prefix = () if parts else segment.prefix
-                parts.append(Part(part_ids, text, own_demands, segment.changes, prefix, tag))
+                prefix = begin if parts else [*begin, *segment.prefix]
+                parts.append(Part(part_ids, text, own_demands, segment.changes, prefix, symbols))
         parts_of_segments.append(parts)
     return parts_of_segments
 

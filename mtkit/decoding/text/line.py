@@ -153,7 +153,7 @@ class Part:
     """Subwords that the model reads as one sequence, and what becomes of their translation."""
 
     ids: list[int]
-    """Subword ids, without the target tag and EOS."""
+    """Subword ids, without language symbols and EOS."""
     text: Text
     """The text that the subwords spell."""
     demands: Sequence[Demand] = ()
@@ -162,14 +162,13 @@ class Part:
     """What happens to the translation, in this order."""
     prefix: Sequence[int] = ()
     """Target subwords that the translation begins with."""
-    tag: int | None = None
-    """The id of the target tag, which stands before the subwords."""
+    symbols: Sequence[int] = ()
+    """Ids of the language symbols before the subwords."""
 
     @property
     def source(self) -> list[int]:
         """The ids that the model reads."""
-        tag = [] if self.tag is None else [self.tag]
-        return [*tag, *self.ids, EOS]
+        return [*self.symbols, *self.ids, EOS]
 
 
 def normalised_text(line: Line) -> str:

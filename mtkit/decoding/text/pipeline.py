@@ -37,7 +37,7 @@ from mtkit.decoding.text.line import (
 from mtkit.decoding.text.placing import align_tokens, place_demands
 from mtkit.decoding.text.prefix import keep_prefix
 from mtkit.decoding.text.sentences import split_into_sentences
-from mtkit.decoding.text.tags import find_tag
+from mtkit.decoding.text.tags import find_symbols
 from mtkit.decoding.text.text import Text, concatenate, join_texts
 from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.decoding.text.words import Words, spaced_words
@@ -152,8 +152,8 @@ class Window:
         tokenizer = self.context.tokenizer
         source_offsets = tokenizer.source_offsets(part.text.string)[: len(part.ids)]
         target_offsets = tokenizer.target_offsets(hypothesis.tokens)
-        if attention is not None and part.tag is not None:
-            attention = attention[:, 1:]  # a target tag is no word
+        if attention is not None:
+            attention = attention[:, len(part.symbols) :]  # a language symbol is no word
         links: dict[int, set[int]] = {}
         has_words = bool(source_offsets and text.string.strip())
         if self.context.request.alignments and attention is not None and has_words:
@@ -273,7 +273,7 @@ def open_window(
     """
     context = Context(tokenizer, request, estimator)
     for line in lines:
-        find_tag(line, context)  # also of lines that no step changes
+        find_symbols(line, context)  # also of lines that no step changes
     first_steps = list_first_steps()
     begun = [begin_line(line, context, first_steps) for line in lines]
     for_core = [_apply(STEPS, pieces, context) for pieces in begun]

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from sentencex import segment
 
-from mtkit.config.language_codes import short_code
+from mtkit.config.language_codes import find_language, short_code
 from mtkit.corpus.characters import (
     has_letters,
     is_capital,
@@ -51,7 +51,8 @@ def split_into_sentences(segment: Segment, context: Context) -> list[Segment]:
     if settings.sentences is None:
         return [segment]
     abbreviations = set(settings.abbreviations.split())
-    ranges = find_sentences(segment.string, settings.sentences, abbreviations)
+    language = find_language(settings.source_tag or "") or settings.sentences
+    ranges = find_sentences(segment.string, language, abbreviations)
     texts = [segment.text.cut(start, end) for start, end in _with_marks(ranges, segment.string)]
     return segment.split(texts) if texts else [segment]
 

@@ -1,5 +1,8 @@
 """Target tags: the symbol before a text that tells the model what to translate into.
 
+In models such as NLLB, the symbol before a text tells its own language (`decoding.source_tag`), and
+the translation begins with the symbol of the target language.
+
 A tag is a control symbol of the source vocabulary. It joins the subwords of each part of a line
 after all steps, so no step can split, respell or copy it, and text that looks like it stays text.
 Nothing has to be removed from the translation, because a control symbol decodes to no text; only
@@ -13,22 +16,27 @@ from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
 
 
-def find_tag(line: Line, context: Context) -> int | None:
-    """Return the id of the tag of a line: its own, or that of the request; None without tags.
+def find_symbols(line: Line, context: Context) -> tuple[list[int], list[int]]:
+    """Return the language symbols that a line and its translation begin with, as ids.
+
+    The tag is that of the line, or that of the request.
 
     Raises:
-        UserError: the model has tags but the line has none, or the tag is unknown.
+        UserError: the model has tags but the line has none, or a tag is unknown.
     """
-    tag = line.tag or context.request.settings.tag
+    settings = context.request.settings
+    tag = line.tag or settings.tag
     check_tag(tag, context.tokenizer)
-    return None if tag is None else context.tokenizer.tags[tag]
+    if settings.source_tag is not None:
+        check_tag(settings.source_tag, context.tokenizer)
+    return context.tokenizer.language_symbols(tag, settings.source_tag)
 
 
 def check_tag(tag: str | None, tokenizer: Tokenizer) -> None:
     """Raise UserError unless the model has this tag; None is right for a model without tags."""
-    if tag in tokenizer.tags:
-        return
     if tag is None and not tokenizer.tags:
+        return
+    if tag is not None and tokenizer.find_tag(tag) is not None:
         return
     tags = sorted(tokenizer.tags)
     choices = ", ".join(tags)

@@ -160,18 +160,19 @@ def check_suitability(given: GivenModel, sample: Sequence[Pair], how_to_swap: st
     model = load_model(opened.config, opened.weights).eval()
     tokenizer = opened.tokenizer
     pairs = sample[:FIT_PAIRS]
-    fit = measure_fit(model, tokenizer, pairs)
+    source_tag = opened.config.decoding.source_tag
+    fit = measure_fit(model, tokenizer, pairs, source_tag)
     if not fit.is_better_than_chance:
-        cause = _find_cause(model, tokenizer, pairs, how_to_swap)
+        cause = _find_cause(model, tokenizer, pairs, source_tag, how_to_swap)
         warn(
             f"--from: {given.place} predicts the new text no better than chance ({fit}): probably "
             f"it {cause}; a model of a related language may still help"
         )
     if given.is_old_text_named and len(given.old_text) >= MIN_OLD_LINES:
         old_pairs = spread(given.old_text, FIT_PAIRS)
-        old_fit = measure_fit(model, tokenizer, old_pairs)
+        old_fit = measure_fit(model, tokenizer, old_pairs, source_tag)
         if not old_fit.is_better_than_chance:
-            cause = _find_cause(model, tokenizer, old_pairs, "swap its files")
+            cause = _find_cause(model, tokenizer, old_pairs, source_tag, "swap its files")
             warn(
                 f"--keep: {given.place} predicts this text no better than chance ({old_fit}), so "
                 f"it has nothing to lose there: probably it {cause}"
@@ -180,11 +181,15 @@ def check_suitability(given: GivenModel, sample: Sequence[Pair], how_to_swap: st
 
 
 def _find_cause(
-    model: EncoderDecoder, tokenizer: Tokenizer, pairs: Sequence[Pair], how_to_swap: str
+    model: EncoderDecoder,
+    tokenizer: Tokenizer,
+    pairs: Sequence[Pair],
+    source_tag: str | None,
+    how_to_swap: str,
 ) -> str:
     """Say why a model may predict pairs no better than chance; the subject is the model."""
     swapped = [pair._replace(source=pair.target, target=pair.source) for pair in pairs]
-    if measure_fit(model, tokenizer, swapped).is_better_than_chance:
+    if measure_fit(model, tokenizer, swapped, source_tag).is_better_than_chance:
         return f"translates in the other direction, so {how_to_swap}"
     return "is for other languages or another kind of text, or sources and targets do not match"
 
@@ -201,15 +206,22 @@ def describe_swap(corpus: Corpus) -> str:
 
 
 @torch.inference_mode()
-def measure_fit(model: EncoderDecoder, tokenizer: Tokenizer, pairs: Sequence[Pair]) -> Fit:
+def measure_fit(
+    model: EncoderDecoder,
+    tokenizer: Tokenizer,
+    pairs: Sequence[Pair],
+    source_tag: str | None = None,
+) -> Fit:
     """Return the loss of a model on pairs, and what it is compared with."""
     whole_sources = tokenizer.encode_source([pair.source for pair in pairs])
     whole_targets = tokenizer.encode_target([pair.target for pair in pairs])
     sources = [ids[:FIT_SUBWORDS] for ids in whole_sources]
     targets = [ids[:FIT_SUBWORDS] for ids in whole_targets]
-    for pair, ids in zip(pairs, sources, strict=True):
+    for pair, ids, target_ids in zip(pairs, sources, targets, strict=True):
         if pair.target_tag is not None:
-            ids.insert(0, tokenizer.tags[pair.target_tag])
+            before_source, before_target = tokenizer.language_symbols(pair.target_tag, source_tag)
+            ids[:0] = before_source
+            target_ids[:0] = before_target
     # For the mismatched loss, each target gets the source of its neighbour. Sorting puts pairs of
     # one tag and similar length side by side, so that only the content of the source is wrong.
     order = sorted(

@@ -102,6 +102,8 @@ def _check_exportable(opened: OpenedModel) -> None:
     for side, settings in (("encoder", pair.encoder), ("decoder", pair.decoder)):
         if settings.kind != "transformer":
             raise UserError(f"model.{side}.kind is {settings.kind}; a page runs only Transformers")
+        if getattr(settings, "positions", None) == "fairseq":
+            raise UserError("model.positions is fairseq; a page does not run M2M-100 and NLLB")
         if getattr(settings, "neighbourhood", None) is not None:
             raise UserError("model.neighbourhood: a page cannot restrict attention")
     for name, spm in opened.tokenizer.models.items():

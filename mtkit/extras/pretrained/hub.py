@@ -113,7 +113,8 @@ def _find_converted(name: str) -> str | None:
     """Return the revision in which the hub's own program offers safetensors; None without one."""
     offers = _within_limit(lambda hub: list(hub.get_repo_discussions(name, author=CONVERTER)))
     for offer in offers:
-        if offer.is_pull_request and offer.author == CONVERTER and "safetensors" in offer.title:
+        is_from_hub = offer.author == CONVERTER and offer.is_pull_request
+        if is_from_hub and "safetensors" in offer.title:
             return f"refs/pr/{offer.num}"
     return None
 

@@ -27,13 +27,14 @@ from mtkit.artifacts.runs import WEIGHTS
 from mtkit.artifacts.storage import write_json
 from mtkit.config.base import validated
 from mtkit.config.decoding import DecodingSettings, ModelConfig
+from mtkit.config.language_codes import find_language
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.errors import UserError
-from mtkit.extras.pretrained import marian
+from mtkit.extras.pretrained import m2m, marian
 from mtkit.extras.pretrained.card import CARD, make_exported_card
-from mtkit.extras.pretrained.marian import code_of_tag
-from mtkit.extras.pretrained.vocabulary import Symbols, read_vocabulary
+from mtkit.extras.pretrained.marian import FixedSetting, code_of_tag
+from mtkit.extras.pretrained.vocabulary import SUPPRESSING_BIAS, Symbols, read_vocabulary
 from mtkit.models.folder import OpenedModel, read_models, save_model_config
 from mtkit.models.weights import build_without_weights, get_weights, load_model, read_weights
 from mtkit.report import say, warn
@@ -50,9 +51,11 @@ UNSUPPORTED_SEARCH = {
     "repetition_penalty": marian.PENALTY_DIFFERS,
 }
 """Our decoding settings that an export leaves out, and why."""
-SUPPRESSING_BIAS = -1000.0
-"""Output bias of a symbol that must never be produced: its probability is 0 in float32."""
 ACTIVATION_NAMES = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
+
+
+POST_NORM = {"norm": "post", "positions": "sinusoidal"}
+"""Our settings of all MarianMT models."""
 
 
 def export_to_huggingface(model: str | None, output: Path | None) -> None:
@@ -68,14 +71,27 @@ def export_to_huggingface(model: str | None, output: Path | None) -> None:
 
 
 def _export(opened: OpenedModel, output: Path) -> None:
-    settings = _check_exportable(opened.config.model)
+    is_m2m = m2m.is_m2m(opened)
+    settings = _check_exportable(opened.config.model, m2m.ARCHITECTURE if is_m2m else POST_NORM)
     weights = _export_weights(opened, settings)
+    if is_m2m:
+        bias = weights.pop(marian.OUTPUT_BIAS)
+        rows = m2m.find_rows(opened, bias[0])
+        for name, weight in weights.items():
+            if _has_row_per_symbol(name, weight):
+                weights[name] = weight[rows]
     inputs = {"model": opened.artifact.identity}
     with create(output, "export", {"format": "huggingface"}, inputs) as folder:
         save_file(weights, folder / marian.WEIGHTS_FILE, metadata={"format": "pt"})
-        write_json(folder / marian.CONFIG_FILE, _export_config(opened, settings))
-        write_json(folder / marian.GENERATION_FILE, _export_search(opened))
-        _export_tokenizer(folder, opened)
+        config = _export_config(opened, settings)
+        search = _export_search(opened)
+        if is_m2m:
+            m2m.change_exported_settings(config, search, len(rows))
+            m2m.export_m2m_tokenizer(folder, opened, rows)
+        else:
+            _export_tokenizer(folder, opened)
+        write_json(folder / marian.CONFIG_FILE, config)
+        write_json(folder / marian.GENERATION_FILE, search)
         card = make_exported_card(opened, "transformers", _show_code(opened, output))
         (folder / CARD).write_text(card, encoding="utf-8")
     say(f"exported: {output}")
@@ -88,14 +104,15 @@ def _export(opened: OpenedModel, output: Path) -> None:
             say(f"decoding.{name} is not exported, because {reason}")
 
 
-def _check_exportable(settings: ModelSettings) -> TransformerSettings:
+def _check_exportable(
+    settings: ModelSettings, architecture: Mapping[str, str]
+) -> TransformerSettings:
     try:
         transformer = settings.as_transformer()
     except ValueError as error:
         raise UserError(f"{error}; MarianMT needs equal Transformer layers on both sides") from None
     supported: Mapping[str, Collection[str | None]] = {
-        "norm": ["post"],
-        "positions": ["sinusoidal"],
+        **{name: [value] for name, value in architecture.items()},
         "neighbourhood": [None],
         "activation": ACTIVATION_NAMES,
     }
@@ -260,14 +277,26 @@ def import_model(folder: Path, output: Path, origin: Mapping[str, str]) -> Artif
     config = marian.read_json_object(folder, marian.CONFIG_FILE)
     if (folder / marian.GENERATION_FILE).is_file():
         config |= marian.read_json_object(folder, marian.GENERATION_FILE)
-    model = _import_model(folder / marian.CONFIG_FILE, config)
-    source, target, tokenizer = read_vocabulary(folder, config)
+    is_m2m = config.get("model_type") == m2m.MODEL_TYPE
+    fixed = m2m.M2M_SETTINGS if is_m2m else marian.FIXED_SETTINGS
+    model = _import_model(folder / marian.CONFIG_FILE, config, fixed)
+    decoding = _import_search(folder, config)
+    if is_m2m:
+        model = model.model_copy(update=m2m.ARCHITECTURE)
+        target, tokenizer = m2m.read_m2m_vocabulary(folder, config)
+        source = target
+        source_tag = m2m.choose_source(tokenizer)
+        # They were trained on single sentences.
+        language = {"source_tag": source_tag, "sentences": find_language(source_tag)}
+        decoding = decoding.model_copy(update=language)
+    else:
+        source, target, tokenizer = read_vocabulary(folder, config)
     weights = _import_weights(folder, model, source, target)
     values = {
         "model": model.model_copy(update={"output_bias": "output_bias" in weights}),
         "source_vocab": tokenizer.source_vocab,
         "target_vocab": tokenizer.target_vocab,
-        "decoding": _import_search(folder, config),
+        "decoding": decoding,
     }
     model_config = validated(ModelConfig, values, str(folder))
     settings = {"of": "huggingface", **model_config.model_dump()}
@@ -281,8 +310,10 @@ def import_model(folder: Path, output: Path, origin: Mapping[str, str]) -> Artif
     return open_artifact(output, "model")
 
 
-def _import_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
-    _check_importable(path, config)
+def _import_model(
+    path: Path, config: Mapping[str, Any], fixed: Mapping[str, FixedSetting]
+) -> TransformerSettings:
+    _check_importable(path, config, fixed)
     activation = str(config.get("activation_function"))
     settings = {
         "layers": config.get("encoder_layers"),
@@ -298,8 +329,10 @@ def _import_model(path: Path, config: Mapping[str, Any]) -> TransformerSettings:
     return validated(TransformerSettings, settings, str(path))
 
 
-def _check_importable(path: Path, config: Mapping[str, Any]) -> None:
-    for name, setting in marian.FIXED_SETTINGS.items():
+def _check_importable(
+    path: Path, config: Mapping[str, Any], fixed: Mapping[str, FixedSetting]
+) -> None:
+    for name, setting in fixed.items():
         value = config.get(name, setting.default)
         if value != setting.supported:
             raise UserError(
@@ -339,6 +372,11 @@ def _import_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
     return validated(DecodingSettings, settings, str(path))
 
 
+def _has_row_per_symbol(name: str, weight: Tensor) -> bool:
+    is_norm = weight.dim() == 1
+    return ".layers." not in name and not is_norm
+
+
 def _import_weights(
     folder: Path, settings: TransformerSettings, source: Symbols, target: Symbols
 ) -> dict[str, Tensor]:
@@ -348,18 +386,21 @@ def _import_weights(
     expected: dict[str, Tensor] = {
         their_names[name]: weight for name, weight in model.named_parameters()
     }
-    expected[marian.OUTPUT_BIAS] = torch.empty(1, target.size, device="meta")
+    has_bias = settings.norm == "post"  # M2M-100 has none
+    if has_bias:
+        expected[marian.OUTPUT_BIAS] = torch.empty(1, target.size, device="meta")
     path = marian.find_file(folder, marian.WEIGHTS_FILE)
     tensors = read_weights(path, expected, may_hold_others=True)
     weights = {}
     for name, their_name in their_names.items():
         weight = tensors[their_name]
-        has_row_per_symbol = ".layers." not in name
-        if has_row_per_symbol:
+        if _has_row_per_symbol(name, weight):
             symbols = source if name.startswith("source") else target
             weight = weight[symbols.rows]
         weights[name] = weight
-    bias = tensors[marian.OUTPUT_BIAS][0][target.rows]
+    bias = torch.zeros(len(target.rows))
+    if has_bias:
+        bias = tensors[marian.OUTPUT_BIAS][0][target.rows]
     suppressed = torch.tensor(target.suppressed, dtype=torch.long)
     bias[suppressed] = SUPPRESSING_BIAS
     if bias.any():

@@ -102,6 +102,8 @@ def their_name(name: str, settings: TransformerSettings) -> str:
         names["target_embedding.weight"] = "model.shared.weight"
     if name in names:
         return names[name]
+    if "_norm." in name and ".layers." not in name:  # of a pre-norm model, after the last layer
+        return f"model.{name.replace('_norm', '.layer_norm')}"
     side, _, layer, part, inner, kind = name.split(".")
     return f"model.{side}.layers.{layer}.{PARAMETER_NAMES[f'{part}.{inner}']}.{kind}"
 

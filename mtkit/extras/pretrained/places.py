@@ -72,9 +72,12 @@ def _is_foreign_folder(path: Path) -> bool:
 
 def _import_folder(folder: Path, place: str) -> Path:
     marian.find_file(folder, marian.WEIGHTS_FILE)  # raises UserError if it is missing
-    files = [folder / name for name in marian.MODEL_FILES if (folder / name).is_file()]
-    key = {"files": {file.name: hash_file(file) for file in files}}
-    return _import_once(folder, place, key, {"place": place})
+    hashes: dict[str, str] = {}
+    for name in marian.MODEL_FILES:
+        file = folder / name
+        if file.is_file():
+            hashes[name] = hash_file(file)
+    return _import_once(folder, place, key={"files": hashes}, origin={"place": place})
 
 
 def _import_from_hub(name: str, revision: str | None, place: str) -> Path:
@@ -87,11 +90,12 @@ def _import_from_hub(name: str, revision: str | None, place: str) -> Path:
             say(f"{place}: using the model that was imported, because {unreachable}")
             return imported
         found = find_download(name, revision, unreachable)
-    return _import_once(found, place, {"hub": name, "commit": found.commit}, found.origin)
+    key = {"hub": name, "commit": found.commit}
+    return _import_once(found, place, key=key, origin=found.origin)
 
 
 def _import_once(
-    source: Path | Download, place: str, key: Mapping[str, Any], origin: Mapping[str, str]
+    source: Path | Download, place: str, *, key: Mapping[str, Any], origin: Mapping[str, str]
 ) -> Path:
     """Return the imported model from the cache; import it if it is not there.
 

@@ -22,6 +22,8 @@ from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer
 from mtkit.tokenizer.pieces import SPECIAL_PIECES, parse_model, special_pieces, with_pieces
 
+SUPPRESSING_BIAS = -1000.0
+"""Output bias of a symbol that must never be produced: its probability is 0 in float32."""
 MAX_SHOWN_TAGS = 10
 """Number of target tags that a message names; some models have hundreds."""
 
@@ -50,8 +52,8 @@ def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> tuple[Symbols, S
     source_spm = parse_model(marian.find_file(folder, marian.SOURCE_SPM))
     target_spm = parse_model(marian.find_file(folder, marian.TARGET_SPM))
     source, target = _read_sides(folder, config, source_spm, target_spm)
-    source_model = _rewrite(folder / marian.SOURCE_SPM, source_spm, source.pieces)
-    target_model = _rewrite(folder / marian.TARGET_SPM, target_spm, target.pieces)
+    source_model = rewrite_model(folder / marian.SOURCE_SPM, source_spm, source.pieces)
+    target_model = rewrite_model(folder / marian.TARGET_SPM, target_spm, target.pieces)
     if source_model == target_model:
         models = {Path(JOINT_MODEL): source_model}
     else:
@@ -73,8 +75,8 @@ def _read_sides(
     source_path = folder / marian.VOCABULARY_FILE
     target_path = folder / marian.TARGET_VOCABULARY_FILE if has_two else source_path
     source_size = config.get("vocab_size")
-    source_ids = _read_ids(source_path, source_size)
-    target_ids = _read_ids(target_path, config.get("decoder_vocab_size") or source_size)
+    source_ids = read_ids(source_path, source_size)
+    target_ids = read_ids(target_path, config.get("decoder_vocab_size") or source_size)
     for symbol, setting in (("<pad>", "pad_token_id"), ("</s>", "eos_token_id")):
         if config.get(setting) != target_ids[symbol]:
             raise UserError(
@@ -82,12 +84,12 @@ def _read_sides(
             )
     start = config.get("decoder_start_token_id")
     if not has_two:
-        both = _order_symbols(target_path, target_ids, start, [source_spm, target_spm])
+        both = order_symbols(target_path, target_ids, start, [source_spm, target_spm])
         return both, both
     # No source starts with BOS, so any symbol can take its place.
     unused = source_ids.get(SPECIAL_PIECES[BOS], source_ids[SPECIAL_PIECES[PAD]])
-    source = _order_symbols(source_path, source_ids, unused, [source_spm])
-    target = _order_symbols(target_path, target_ids, start, [target_spm])
+    source = order_symbols(source_path, source_ids, unused, [source_spm])
+    target = order_symbols(target_path, target_ids, start, [target_spm])
     return source, target
 
 
@@ -103,11 +105,13 @@ def _has_two_vocabularies(folder: Path, config: Mapping[str, Any]) -> bool:
     return has_two
 
 
-def _read_ids(path: Path, size: int | None) -> dict[str, int]:
-    """Read the ids 0 … `size` - 1 by their pieces."""
+def read_ids(path: Path, size: int | None = None) -> dict[str, int]:
+    """Read the ids 0 … `size` - 1 by their pieces; by default, `size` is the number of pieces."""
     ids = marian.read_json_object(path.parent, path.name)
     are_numbers = all(type(number) is int for number in ids.values())  # a bool is no id
     is_complete = are_numbers and sorted(ids.values()) == list(range(len(ids)))
+    if size is None:
+        size = len(ids)
     if not is_complete or len(ids) != size:
         raise UserError(
             f"{path}: the ids must be 0 to {len(ids) - 1}, each exactly once, and the "
@@ -119,14 +123,14 @@ def _read_ids(path: Path, size: int | None) -> dict[str, int]:
     return dict(sorted(ids.items(), key=lambda item: item[1]))
 
 
-def _order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[Any]) -> Symbols:
+def order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[Any]) -> Symbols:
     """Order the vocabulary `ids` of the file `path`, and all other pieces that `models` produce.
 
     `start` is the id of the symbol that decoding starts from, our BOS. In Marian this is <pad>,
-    which we replace by another symbol.
+    which we replace by another symbol; in fairseq it is </s>, which is our EOS, too.
     """
     special = {PAD: ids["<pad>"], UNK: ids["<unk>"], BOS: start, EOS: ids["</s>"]}
-    if start not in ids.values() or start in (special[UNK], special[EOS]):
+    if start not in ids.values() or start == special[UNK]:
         raise UserError(
             f"{path}: decoder_start_token_id is {start}, which is not the id of a symbol"
         )
@@ -144,6 +148,8 @@ def _order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[
     suppressed = list(range(first_unknown, first_unknown + len(unknown)))
     if start == special[PAD]:  # the new BOS has its row, so our PAD must not be produced
         suppressed.append(PAD)
+    if start == special[EOS]:
+        suppressed.append(BOS)
     return Symbols(
         pieces=[*SPECIAL_PIECES.values(), *others, *unknown],
         rows=[*special.values(), *others.values(), *(special[UNK] for _ in unknown)],
@@ -172,7 +178,9 @@ def _find_produced(models: list[Any]) -> list[str]:
     return list(produced)
 
 
-def _rewrite(path: Path, model: Any, pieces: list[str]) -> bytes:
+def rewrite_model(
+    path: Path, model: Any, pieces: list[str], *, may_have_unused: bool = False
+) -> bytes:
     """Return the SentencePiece model of `path` with exactly `pieces`, in their order.
 
     It splits text as before. A piece that the old model lacked can occur in output, but not in
@@ -194,7 +202,7 @@ def _rewrite(path: Path, model: Any, pieces: list[str]) -> bytes:
         rewritten[entry.piece] = entry
     unused = sum(entry.type == entry_class.UNUSED for entry in rewritten.values())
     is_bpe = model.trainer_spec.model_type == model.trainer_spec.BPE
-    if unused and is_bpe:
+    if unused and is_bpe and not may_have_unused:
         # BPE merges letters into unused pieces, too, so it would split text in another way.
         raise UserError(f"{path} is a BPE model that lacks {unused} pieces of the vocabulary")
     return with_pieces(model, (rewritten[piece] for piece in pieces))

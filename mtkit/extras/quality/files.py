@@ -228,11 +228,11 @@ def _split_at_ends(text: str) -> list[str]:
 def _score(reader: Reader, pairs: Sequence[tuple[list[int], list[int]]]) -> list[float]:
     """Return log P of each target given its source; batches have pairs of similar lengths."""
     tokenizer, settings = reader.tokenizer, reader.settings
-    tag_ids = [] if settings.tag is None else [tokenizer.tags[settings.tag]]
+    before_source, before_target = tokenizer.language_symbols(settings.tag, settings.source_tag)
     scores = [0.0] * len(pairs)
-    for rows in _cut_by_length(pairs, settings.batch_tokens, extra=len(tag_ids) + len([EOS])):
-        sources = [[*tag_ids, *pairs[row][0]] for row in rows]
-        targets = [pairs[row][1] for row in rows]
+    for rows in _cut_by_length(pairs, settings.batch_tokens, extra=len(before_source) + len([EOS])):
+        sources = [[*before_source, *pairs[row][0]] for row in rows]
+        targets = [[*before_target, *pairs[row][1]] for row in rows]
         batch_scores = log_probabilities(
             reader.model,
             _pad(sources).to(reader.model.device),

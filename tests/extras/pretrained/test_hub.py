@@ -21,6 +21,7 @@ from architectures import transformer
 from commands import call
 from folders import SENTENCES, as_if_trained, train, write_model
 from hubs import MAIN, Hub, Repository, serving, use_hub
+from m2m_models import write_nllb
 from mtkit.artifacts.runs import find_given_model
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
@@ -84,6 +85,21 @@ def test_a_name_is_a_model_for_every_command(
     assert "has no calibration" in capsys.readouterr().err
     assert load(NAME).translate(SENTENCES) == load(original / "model").translate(SENTENCES)
     assert hub.requests["model.safetensors"] == 1
+
+
+def test_a_model_of_many_languages_translates_by_its_name(
+    hub: Hub, tmp_path: Path, capsys: Capture
+) -> None:
+    import transformers
+
+    theirs = write_nllb(transformers, tmp_path / "nllb", SENTENCES * 20)
+    hub.repositories["facebook/nllb"] = Repository({MAIN: theirs}, licence="cc-by-nc-4.0")
+    Path("in.txt").write_text("A dog runs.\n", "utf-8")
+    assert call("translate", "-m", "facebook/nllb", "--tag", "de", "in.txt") == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 1
+    assert "licence: cc-by-nc-4.0" in err and "the source is eng_Latn unless" in err
+    assert hub.requests["sentencepiece.bpe.model"] == 1
 
 
 def test_only_the_files_that_are_read_are_downloaded(hub: Hub, exported: Path) -> None:
@@ -196,7 +212,8 @@ def test_pickles_are_refused_unless_the_hub_has_converted_them(
 def test_a_hub_that_does_not_answer_is_given_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub_module, "HUB_SECONDS", 0.1)
     hub.may_answer.clear()
-    advice = r"cannot be reached \((no answer within 0\.1 s|timed out)\); .*`hf download \S+ --revision x --local-dir FOLDER`"
+    reason = r"cannot be reached \((no answer within 0\.1 s|timed out)\)"
+    advice = rf"{reason}; .*`hf download \S+ --revision x --local-dir FOLDER`"
     with pytest.raises(UserError, match=advice):
         find_given_model(f"{NAME}@x")
 

@@ -482,7 +482,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         changed("config.json", vocab_size=99, decoder_vocab_size=99),
         "the config of the model says 99",
     ),
-    "start": (changed("generation_config.json", decoder_start_token_id=0), "decoder_start"),
+    "start": (changed("generation_config.json", decoder_start_token_id=1), "decoder_start"),
     "pad": (changed("generation_config.json", pad_token_id=3), "pad_token_id is 3"),
     "beam": (changed("generation_config.json", num_beams=-1), "beam"),
     "ids": (changed("vocab.json", **{"<unk>": 2}), "ids must be 0"),
