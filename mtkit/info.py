@@ -33,6 +33,7 @@ from mtkit.config.corpora import TextCorpus
 from mtkit.config.parse import LOCAL, write_yaml
 from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config
+from mtkit.config.target_tags import list_tags
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
 from mtkit.report import data_lines, plural, printable, runnable, table, warn, wrap
@@ -439,7 +440,7 @@ def _describe_model(run: RunInfo) -> str | None:
 
 
 def _describe_tags(run: RunInfo) -> str | None:
-    return f"target tags: {', '.join(run.tags)}" if run.tags else None
+    return f"target tags: {list_tags(run.tags)}" if run.tags else None
 
 
 def _describe_origin(run: RunInfo) -> str | None:

@@ -7,11 +7,14 @@ by a short word, mostly the code of the language; the vocabulary has it as a pie
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator
 
 MAX_TAG_CHARACTERS = 40
+MAX_SHOWN_TAGS = 20
+"""Number of target tags that a message names."""
 _SPELLINGS = (re.compile("<2(.+)>"), re.compile("<(.+)>"), re.compile(">>(.+)<<"))
 """How people write the tag yor besides yor: <2yor>, <yor>, and >>yor<< in OPUS-MT."""
 _NAME = re.compile(r"\w[\w.-]*")
@@ -45,6 +48,14 @@ def tag_in_piece(piece: str) -> str | None:
     """Return the name of the tag that a control symbol of a vocabulary stands for, if any."""
     match = _PIECE.fullmatch(piece)
     return match[1] if match else None
+
+
+def list_tags(tags: Iterable[str]) -> str:
+    """Return tags in alphabetical order, for messages; some models have hundreds."""
+    names = sorted(tags)
+    shown = ", ".join(names[:MAX_SHOWN_TAGS])
+    more = len(names) - MAX_SHOWN_TAGS
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 TargetTag = Annotated[str, AfterValidator(standard_tag)]

@@ -11,6 +11,7 @@ word alignments must skip it.
 
 from __future__ import annotations
 
+from mtkit.config.target_tags import list_tags
 from mtkit.decoding.text.line import Context, Line
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
@@ -39,7 +40,7 @@ def check_tag(tag: str | None, tokenizer: Tokenizer) -> None:
     if tag is not None and tokenizer.find_tag(tag) is not None:
         return
     tags = sorted(tokenizer.tags)
-    choices = ", ".join(tags)
+    choices = list_tags(tags)
     if not tags:
         raise UserError(f"tag: this model has no target tags; leave out the tag {tag!r}")
     if tag is None:

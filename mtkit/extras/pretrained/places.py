@@ -31,8 +31,8 @@ from mtkit.report import say
 
 CTRANSLATE2_WEIGHTS = "model.bin"
 """File of every model for CTranslate2."""
-_HUB_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
-"""OWNER/NAME, or OWNER/NAME@REVISION."""
+_HUB_NAME = re.compile(r"((?!runs/)[\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
+"""OWNER/NAME, or OWNER/NAME@REVISION; runs/NAME is a run."""
 
 
 def import_place(place: str) -> Path | None:

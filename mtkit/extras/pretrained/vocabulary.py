@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.config.target_tags import piece_of_tag, standard_tag, tag_in_piece
+from mtkit.config.target_tags import list_tags, piece_of_tag, standard_tag, tag_in_piece
 from mtkit.errors import UserError
 from mtkit.extras.pretrained import marian
 from mtkit.extras.pretrained.marian import language_code_in
@@ -24,8 +24,6 @@ from mtkit.tokenizer.pieces import SPECIAL_PIECES, parse_model, special_pieces, 
 
 SUPPRESSING_BIAS = -1000.0
 """Output bias of a symbol that must never be produced: its probability is 0 in float32."""
-MAX_SHOWN_TAGS = 10
-"""Number of target tags that a message names; some models have hundreds."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +58,8 @@ def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> tuple[Symbols, S
         models = {Path(SOURCE_MODEL): source_model, Path(TARGET_MODEL): target_model}
     tokenizer = Tokenizer(models)
     if tokenizer.tags:
-        tags = sorted(tokenizer.tags)
-        shown = ", ".join(tags[:MAX_SHOWN_TAGS])
-        more = f" and {len(tags) - MAX_SHOWN_TAGS:,} more" if len(tags) > MAX_SHOWN_TAGS else ""
-        say(f"{folder} translates into several languages; choose one with --tag: {shown}{more}")
+        tags = list_tags(tokenizer.tags)
+        say(f"{folder} translates into several languages; choose one with --tag: {tags}")
     return source, target, tokenizer
 
 
