@@ -322,7 +322,7 @@ class _Tally:
 
     def __init__(self, translator: Translator, text: Input, start: int) -> None:
         self.start = start
-        """Number of the line before the first that is translated."""
+        """Number of lines that are skipped before the first one to translate."""
         self.last = start
         """Number of the last line that was counted."""
         self._unit = text.unit
@@ -332,7 +332,7 @@ class _Tally:
         self._has_glossary = bool(translator.request.glossary)
         self._verdict = FileVerdict(translator.estimator.calibration, text.unit)
         self._truncated: list[int] = []
-        """The numbers of these lines."""
+        """Numbers of lines whose translation was cut."""
 
     @property
     def rate(self) -> float:

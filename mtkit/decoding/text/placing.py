@@ -316,7 +316,7 @@ class _Inserting:
         return gaps
 
     def _open_pairs(self, demands: Sequence[Demand]) -> dict[int, _Area]:
-        """Return the areas of the pairs that have units, by the numbers of the pairs."""
+        """Nest the areas of pairs that have units; return them by the numbers of the pairs."""
         last_tags = {demand.pair: demand for demand in demands}
         areas: dict[int, _Area] = {}
         outer = [self._outermost]

@@ -150,7 +150,7 @@ def _is_short(text: str) -> bool:
 def _is_sentence_end(before: str, after: str, abbreviations: Container[str]) -> bool:
     """Return whether a sentence surely ends between the texts `before` and `after`.
 
-    Return False before a digit or a small letter, after a quotation in a Japanese sentence, or
+    Return False before a digit or a small letter, after 」 or 』 unless 「 or 『 follows, or
     after the full stop of a short number, an initial, an abbreviation, a name of two letters, or a
     word without vowels.
     """

@@ -114,7 +114,7 @@ def _score(
     language = config_of(opened.run).data.target_language
     key = "bleu" if Writing.of(language, references).suits_bleu(references) else "chrf"
     translator = load(opened.artifact.path, "cpu", engine="ctranslate2", compute_type=compute_type)
-    # Not `translate`: what the model cannot read is no matter of the export.
+    # `translate` would also warn of what the model cannot read.
     translations = translator.submit(sources).result()
     hypotheses = [translation.text for translation in translations]
     return score(hypotheses, references, language=language, keys=[key])[key]

@@ -323,21 +323,22 @@ class _Protector:
 
 
 def _find_stand_in(unit: _Unit, text: str, name: str, number: str) -> str:
-    """Return what the model reads in place of a unit; "": nothing, so that its place is found."""
+    """Return what the model reads for a unit; "" if it is left out, and placed by alignment."""
     own = text[unit.start : unit.end]
-    end = max(unit.end, unit.outer.stop)
-    # The character beside it may be written as an entity.
-    before = html.unescape(text[max(0, unit.outer.start - MAX_ENTITY) : unit.outer.start])
-    after = html.unescape(text[end : end + MAX_ENTITY])
-    beside = before[-1:] + after[:1]
     if own == "%%":
         return "%"
     if own.startswith("&") and len(character := html.unescape(own)) == 1:
         return character.strip()
-    names = [span for span in unit.spans if not span.is_tag]
-    if not names or any(_joins_word(character, name) for character in beside):
+    placeholders = [span for span in unit.spans if not span.is_tag]
+    end = max(unit.end, unit.outer.stop)  # with the ending of {name}s
+    # The character beside it may be written as an entity.
+    before = html.unescape(text[max(0, unit.outer.start - MAX_ENTITY) : unit.outer.start])
+    after = html.unescape(text[end : end + MAX_ENTITY])
+    beside = before[-1:] + after[:1]
+    if not placeholders or any(_joins_word(character, name) for character in beside):
         return ""
-    is_number = _NUMBER_SPAN.fullmatch(text, names[0].start, names[0].end) is not None
+    first = placeholders[0]
+    is_number = _NUMBER_SPAN.fullmatch(text, first.start, first.end) is not None
     return number if is_number else name
 
 

@@ -128,7 +128,7 @@ def _find_stand_in(
 
 
 def collect_facts(inputs: RunInputs, sample: list[Pair]) -> TrainingFacts:
-    """Return what the training data shows."""
+    """Return what the training data and the validation sources show."""
     with silently():
         languages = (None, inputs.config.data.target_language)
         # The sample is text of the corpus, which a model must not hold.
@@ -137,7 +137,7 @@ def collect_facts(inputs: RunInputs, sample: list[Pair]) -> TrainingFacts:
         statistics=statistics,
         source_bigrams=SeenBigrams.of(_blocks(inputs.data.train, target=False)),
         target_bigrams=SeenBigrams.of(_blocks(inputs.data.train, target=True)),
-        max_unseen_share=1.0,  # replaced below; so "unlike" is never among the unreliable flags
+        max_unseen_share=1.0,  # so that no line is "unlike" in `_unreliable_flags`; replaced below
     )
     valid_sources = inputs.tokenizer.encode_source(inputs.data.valid_source)
     shares = [facts.source_bigrams.unseen_share([ids]) for ids in valid_sources]

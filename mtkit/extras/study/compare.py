@@ -111,7 +111,7 @@ def _translate_test(runs: Sequence[ComparedRun], test: Corpus) -> list[ComparedR
 
 
 def _with_test(run: ComparedRun) -> ComparedRun:
-    """Return a run with its test set, if its model has translated it."""
+    """Return a run with its test set, unless that is missing or of an earlier model."""
     path = Path(run.name)
     if kind_at(path / "test") is None:
         warn(f"{path} has no translated test set; set data.test and run `mtkit run`")

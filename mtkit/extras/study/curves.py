@@ -277,7 +277,7 @@ def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> No
         entry_inches = 0.8 + 0.1 * max(len(name) for name in names)
         fitting = int(figure.get_figwidth() / entry_inches)
         entries_per_row = max(1, min(MAX_LEGEND_COLUMNS, len(names), fitting))
-        # Every panel has all names, so the legend of the first one serves for all.
+        # The first panel has an entry for every name, drawn or not.
         handles, labels = plots[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=entries_per_row)
     _save(figure, path)

@@ -52,16 +52,17 @@ def load_columns(
     Raises:
         UserError: there are several files, or the table cannot be read.
     """
-    path = str(files[0]) if len(files) == 1 else ""
-    importer = find_importer(path, sheet)
+    importer = find_importer(str(files[0]), sheet) if len(files) == 1 else None
     if importer is None:
         raise UserError("--columns needs one table, which has references and translations")
+    path = str(files[0])
     reference, system = (f"column {name}" for name in columns)
     references: list[str] = []
     translations: list[str] = []
-    for row in importer.read(path, importer.choose_columns(path, columns, None)):
-        references.append(normalise(row[2]))
-        translations.append(normalise(row[3]))
+    rows = importer.read(path, importer.choose_columns(path, columns, None))
+    for _file, _row, reference_text, translation in rows:
+        references.append(normalise(reference_text))
+        translations.append(normalise(translation))
     return {reference: references}, {system: translations}
 
 

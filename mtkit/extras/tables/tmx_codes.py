@@ -75,7 +75,7 @@ def read_segment(element: Any) -> Iterator[str | Code]:
     """
     yield element.text or ""
     for child in element:
-        if not isinstance(child.tag, str):  # an unknown entity, for which lxml refuses the file
+        if not isinstance(child.tag, str):  # an unknown entity: lxml then refuses the file
             continue
         name = local_name(child.tag)
         if name in CODES:
