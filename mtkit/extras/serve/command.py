@@ -49,6 +49,10 @@ def serve(
         float,
         Option(min=0.1, help="Longest time to wait for a translation, in seconds (default: 60)."),
     ] = 60.0,
+    sample: Annotated[
+        bool,
+        Option("--sample", help="Sample if a client sends a temperature (default: search)."),
+    ] = False,
     device: Device = "auto",
     engine: Engine = "auto",
     compute_type: ComputeOption = "auto",
@@ -72,6 +76,7 @@ def serve(
         origins=allow_origin or [],
         max_characters=max_characters,
         max_waiting=max_waiting,
+        sample=sample,
         timeout_seconds=timeout,
     )
     serve_models(models or [], options, device=device, engine=engine, compute_type=compute_type)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field
+from starlette.exceptions import HTTPException
 
+from mtkit.extras.serve.directions import MAX_ECHO
+from mtkit.extras.serve.entities import decode_entities, encode_entities
 from mtkit.extras.serve.interface import (
     Endpoint,
     Fields,
     Interface,
+    Refused,
     TextOrTexts,
     as_list,
     join_lines,
@@ -23,16 +29,20 @@ VARIANTS = {"en": ["EN-GB", "EN-US"], "pt": ["PT-BR", "PT-PT"]}
 
 
 class DeeplFields(Fields):
-    """The fields of /v2/translate; those with one possible value ask for what mtkit always does."""
+    """The fields of /v2/translate."""
 
     text: TextOrTexts
     target_lang: str
     source_lang: str | None = Field(None, description="default: the language is detected")
     show_billed_characters: bool = False
-    split_sentences: Literal["1"] = "1"
-    preserve_formatting: Literal[False, "false", "0"] = False
     formality: Literal["default", "prefer_more", "prefer_less"] = "default"
-    model_type: Literal["prefer_quality_optimized"] = "prefer_quality_optimized"
+    tag_handling: Literal["", "xml", "html"] = ""
+    ignore_tags: TextOrTexts = Field([], description="tags whose elements have no text")
+    glossary: Refused = None
+    glossary_id: Refused = None
+    custom_instructions: Refused = None
+    style_id: Refused = None
+    translation_memory_id: Refused = None
 
 
 class LanguagesFields(Fields):
@@ -43,19 +53,37 @@ class LanguagesFields(Fields):
 
 async def _translate(service: Service, fields: DeeplFields) -> dict[str, Any]:
     texts = as_list(fields.text)
-    directions, _ = await service.choose_directions(texts, fields.source_lang, fields.target_lang)
-    results = await service.translate(texts, directions)
+    _refuse_ignored_text(texts, fields.ignore_tags)
+    has_entities = fields.tag_handling != ""
+    decode = decode_entities if has_entities else str
+    encode = encode_entities if has_entities else str
+    decoded = list(map(decode, texts))
+    directions, _ = await service.choose_directions(decoded, fields.source_lang, fields.target_lang)
+    results = await service.translate(decoded, directions)
     translations: list[dict[str, Any]] = []
     for text, direction, lines in zip(texts, directions, results, strict=True):
         source = direction.source.upper()
         translation: dict[str, Any] = {
             "detected_source_language": source,
-            "text": join_lines(lines),
+            "text": encode(join_lines(lines)),
         }
         if fields.show_billed_characters:
             translation["billed_characters"] = len(text)
         translations.append(translation)
     return {"translations": translations}
+
+
+def _refuse_ignored_text(texts: Sequence[str], tags: TextOrTexts) -> None:
+    """Refuse texts with words in an element that the client wants to keep untranslated."""
+    names = [name.strip() for tag in as_list(tags) for name in tag.split(",")]
+    for name in filter(None, names):
+        element = re.compile(rf"<{re.escape(name)}(?:\s[^>]*)?(?<!/)>\s*[^\s<]")
+        if any(map(element.search, texts)):
+            raise HTTPException(400, f"ignore_tags: text inside <{name[:MAX_ECHO]}> is not kept")
+
+
+async def _list_glossary_pairs(service: Service, fields: Fields) -> dict[str, list[Any]]:
+    return {"supported_languages": []}
 
 
 async def _list_languages(service: Service, fields: LanguagesFields) -> list[dict[str, Any]]:
@@ -78,6 +106,7 @@ DEEPL = Interface(
     endpoints=[
         Endpoint("POST", "/v2/translate", _translate, DeeplFields),
         Endpoint("GET", "/v2/languages", _list_languages, LanguagesFields),
+        Endpoint("GET", "/v2/glossary-language-pairs", _list_glossary_pairs),
         Endpoint("GET", "/v2/usage", _count_usage),
     ],
     refuse=lambda refusal: {"message": refusal.detail},

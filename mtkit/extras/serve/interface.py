@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Literal
+from functools import cache
+from itertools import chain, zip_longest
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
 
-from pydantic import ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, ValidationError, model_validator
 from pydantic.json_schema import models_json_schema
+from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 
 from mtkit.artifacts.manifest import VERSION
@@ -17,23 +19,49 @@ from mtkit.config.base import Settings, dotted
 from mtkit.decoding.text.line import Translation
 from mtkit.extras.serve.directions import MAX_ECHO
 from mtkit.extras.serve.service import Service
+from mtkit.report import say
 
 JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 SCHEMAS = "#/components/schemas/{model}"
 RESPONSES = {"default": {"description": "an answer, or a refusal in the form of the interface"}}
+EMPTY_VALUES: Sequence[Any] = (None, False, 0, "", "0", "false", [], {})
+"""What a field holds when its client does not ask for anything."""
 TextOrTexts = str | list[str]
 
 
+def _require_empty(value: Any) -> Any:
+    if value not in EMPTY_VALUES:
+        raise PydanticCustomError("refused", "not supported by mtkit")
+    return value
+
+
+Refused = Annotated[Any, AfterValidator(_require_empty)]
+"""A field that would change the translation, and is not supported unless it is empty."""
+
+
 class Fields(Settings):
-    """The fields of a request; a field that is null counts as missing, as clients mean it."""
+    """The fields of a request; a field that is null counts as missing, as clients mean it.
+
+    Fields that are not named here cannot change a translation, and are ignored.
+    """
+
+    model_config = ConfigDict(extra="ignore")
 
     @model_validator(mode="before")
     @classmethod
     def _drop_nulls(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
+        if values.keys() - cls.model_fields.keys():
+            _note_ignored(cls.__name__)
         return {name: value for name, value in values.items() if value is not None}
+
+
+@cache
+def _note_ignored(schema: str) -> None:
+    """Say once that fields were ignored, without their names, which are what a client sent."""
+    say(f"ignored fields of a request; those of {schema} in /openapi.json are used")
 
 
 @dataclass(frozen=True)
@@ -75,9 +103,7 @@ def read_fields(endpoint: Endpoint, body: bytes, media_type: str) -> Fields:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = dotted(first["loc"])[:MAX_ECHO] or "the request"
-        is_unknown = first["type"] == "extra_forbidden"
-        message = "not supported by mtkit" if is_unknown else first["msg"]
-        raise HTTPException(400, f"{name}: {message}") from None
+        raise HTTPException(400, f"{name}: {first['msg']}") from None
     raise HTTPException(415, f"send JSON as {JSON_TYPE}")
 
 
@@ -95,6 +121,17 @@ def as_list(texts: TextOrTexts) -> list[str]:
 def join_lines(lines: Sequence[Translation]) -> str:
     """Return the translation of a text from those of its lines."""
     return "\n".join(line.text for line in lines)
+
+
+def join_alternatives(lines: Sequence[Translation]) -> list[str]:
+    """Return other translations of a text: the first ones of all its lines, then the second ones.
+
+    A line without another translation keeps its best one.
+    """
+    texts: list[str] = []
+    for others in zip_longest(*(line.alternatives for line in lines)):
+        texts.append(join_lines([other or line for other, line in zip(others, lines, strict=True)]))
+    return texts
 
 
 def describe_interfaces(interfaces: Sequence[Interface]) -> dict[str, Any]:

@@ -5,8 +5,7 @@ The page at / uses it too, with a field of our own, `details`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import zip_longest
+from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -14,12 +13,15 @@ from pydantic import Field
 from mtkit.decoding.estimation.flags import FLAGS
 from mtkit.decoding.text.line import Translation
 from mtkit.extras.serve.directions import AUTO
+from mtkit.extras.serve.entities import decode_entities, encode_entities
 from mtkit.extras.serve.interface import (
     Endpoint,
     Fields,
     Interface,
+    Refused,
     TextOrTexts,
     as_list,
+    join_alternatives,
     join_lines,
 )
 from mtkit.extras.serve.service import Ranking, Service
@@ -39,8 +41,9 @@ class TranslateFields(KeyFields):
     q: TextOrTexts = Field(description="the text, or a list of texts")
     source: str = Field(description="language code, or auto")
     target: str
-    format: Literal["text"] = "text"
+    format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES)
+    glossary: Refused = None
     details: bool = Field(False, description="confidence, warnings and links, for each line")
 
 
@@ -52,17 +55,25 @@ class DetectFields(KeyFields):
 
 async def _translate(service: Service, fields: TranslateFields) -> dict[str, Any]:
     texts = as_list(fields.q)
+    encode: Callable[[str], str] = str
+    if fields.format == "html":
+        texts = list(map(decode_entities, texts))
+        encode = encode_entities
     source = None if fields.source == AUTO else fields.source
     directions, detected = await service.choose_directions(texts, source, fields.target)
     settings = {"scores": True, "alignments": True} if fields.details else {}
     translations = await service.translate(
         texts, directions, alternatives=fields.alternatives, **settings
     )
-    answer: dict[str, Any] = {"translatedText": [join_lines(lines) for lines in translations]}
+    answer: dict[str, Any] = {
+        "translatedText": [encode(join_lines(lines)) for lines in translations]
+    }
     if detected:
         answer["detectedLanguage"] = [_describe(ranking)[0] for ranking in detected]
     if fields.alternatives:
-        answer["alternatives"] = [_join_alternatives(lines) for lines in translations]
+        answer["alternatives"] = [
+            list(map(encode, join_alternatives(lines))) for lines in translations
+        ]
     if fields.details:
         pairs = zip(directions, translations, strict=True)
         answer["details"] = [
@@ -72,17 +83,6 @@ async def _translate(service: Service, fields: TranslateFields) -> dict[str, Any
     if isinstance(fields.q, str):
         return {name: values[0] for name, values in answer.items()}
     return answer
-
-
-def _join_alternatives(lines: Sequence[Translation]) -> list[str]:
-    """Return other translations of a text: the first ones of all its lines, then the second ones.
-
-    A line without another translation keeps its best one.
-    """
-    texts: list[str] = []
-    for others in zip_longest(*(line.alternatives for line in lines)):
-        texts.append(join_lines([other or line for other, line in zip(others, lines, strict=True)]))
-    return texts
 
 
 def _describe_line(line: Translation) -> dict[str, Any]:

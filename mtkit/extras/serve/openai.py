@@ -17,11 +17,14 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
+from mtkit.decoding.text.line import Translation
 from mtkit.extras.serve.directions import AUTO, MAX_ECHO, ServedDirection
-from mtkit.extras.serve.interface import Endpoint, Fields, Interface
+from mtkit.extras.serve.interface import Endpoint, Fields, Interface, Refused, join_alternatives
 from mtkit.extras.serve.service import Service
 
 STARTED = int(time.time())
+MAX_CHOICES = 11
+"""Most answers to a request: the best translation and ten others."""
 
 
 class ContentPart(Fields):
@@ -38,21 +41,40 @@ class ChatMessage(Fields):
     content: str | list[ContentPart]
 
 
-class ChatFields(Fields):
-    """The fields of /v1/chat/completions; some have only the value that changes nothing."""
+class ResponseFormat(Fields):
+    """The form of an answer, which is always plain text."""
 
-    model: str = Field(description="a pair of languages, such as en-de, or auto")
+    type: Literal["text"] = "text"
+
+
+class StreamOptions(Fields):
+    """What a stream contains besides the text."""
+
+    include_usage: bool = False
+
+
+class ChatFields(Fields):
+    """The fields of /v1/chat/completions."""
+
+    model: str = Field(
+        AUTO, description="a pair such as en-de, or auto; any name if one direction is served"
+    )
     messages: list[ChatMessage]
     stream: bool = False
-    temperature: float = Field(0, ge=0, le=2, description="0: search for the best translation")
+    stream_options: StreamOptions = StreamOptions()
+    temperature: float = Field(0, ge=0, le=2, description="used with `serve --sample` only")
     top_p: float | None = Field(None, gt=0, le=1)
     seed: int | None = Field(None, ge=0, le=2**63 - 1)
     max_tokens: int = Field(2**31, ge=1, description="the answer ends before the line above it")
     max_completion_tokens: int = Field(2**31, ge=1)
-    n: Literal[1] = 1
-    frequency_penalty: Literal[0] = 0
-    presence_penalty: Literal[0] = 0
-    user: str = Field("", description="accepted, and not used")
+    n: int = Field(1, ge=1, le=MAX_CHOICES, description="at most this many different answers")
+    response_format: ResponseFormat = ResponseFormat()
+    frequency_penalty: Refused = None
+    presence_penalty: Refused = None
+    logit_bias: Refused = None
+    tools: Refused = None
+    functions: Refused = None
+    glossary: Refused = None
 
     @property
     def text(self) -> str:
@@ -65,12 +87,10 @@ class ChatFields(Fields):
         raise HTTPException(400, "messages: none of them is from the user")
 
     @property
-    def sampling(self) -> dict[str, Any]:
-        """The settings of sampling; empty: search for the best translation."""
-        if self.temperature == 0:
-            return {}
-        settings = {"temperature": self.temperature, "top_p": self.top_p, "seed": self.seed}
-        return {"sample": True, **settings}
+    def settings(self) -> dict[str, Any]:
+        """The settings of sampling."""
+        names = {"temperature", "top_p", "seed"}
+        return {"sample": True, **self.model_dump(include=names)}
 
 
 @dataclass
@@ -80,7 +100,7 @@ class _Answer:
     service: Service
     fields: ChatFields
     direction: ServedDirection
-    token_count: int = 0
+    lines: list[Translation] = field(default_factory=list)
     reason: Literal["stop", "length"] = "stop"
     name: str = field(default_factory=lambda: f"chatcmpl-{uuid4().hex}")
 
@@ -92,19 +112,36 @@ class _Answer:
 
     async def pieces(self) -> AsyncGenerator[str, None]:
         """Yield the lines, each with the line feed before it."""
-        limit = min(self.fields.max_tokens, self.fields.max_completion_tokens)
+        fields = self.fields
+        limit = min(fields.max_tokens, fields.max_completion_tokens)
+        settings: dict[str, Any] = {}
+        if self.service.options.sample and fields.temperature > 0:
+            settings = fields.settings
         separator = ""
         async with self.service.translating(
-            [self.fields.text], [self.direction], **self.fields.sampling
+            [fields.text], [self.direction], alternatives=fields.n - 1, **settings
         ) as (lines,):
             for line in lines:
                 translation = await line
-                if self.token_count + len(translation.tokens) > limit:
+                if self._count_tokens() + len(translation.tokens) > limit:
                     self.reason = "length"
                     return
-                self.token_count += len(translation.tokens)
+                self.lines.append(translation)
                 yield separator + translation.text
                 separator = "\n"
+
+    def count_usage(self) -> dict[str, int]:
+        """Return the words of the text, and the subwords of the answer."""
+        prompt = len(self.fields.text.split())
+        completion = self._count_tokens()
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+        }
+
+    def _count_tokens(self) -> int:
+        return sum(len(line.tokens) for line in self.lines)
 
     async def events(self, first: str, others: AsyncGenerator[str, None]) -> AsyncIterator[bytes]:
         """Yield the events of a stream: one for each piece, then why it ends."""
@@ -115,6 +152,8 @@ class _Answer:
             async for piece in others:
                 yield self._event(choices=[_choice(None, delta={"content": piece})])
             yield self._event(choices=[_choice(self.reason, delta={})])
+            if self.fields.stream_options.include_usage:
+                yield self._event(choices=[], usage=self.count_usage())
             yield b"data: [DONE]\n\n"
         except HTTPException as refusal:  # too late for another status
             yield _data(_refuse(refusal))
@@ -127,17 +166,22 @@ async def _complete(service: Service, fields: ChatFields) -> Any:
     direction = await _find_direction(service, fields.model, fields.text)
     answer = _Answer(service, fields, direction)
     pieces = answer.pieces()
+    if fields.stream and fields.n > 1:
+        raise HTTPException(400, "n: a stream has one answer")
     if fields.stream:
         first = await anext(pieces, "")  # here, because a refusal comes before the response
         return StreamingResponse(answer.events(first, pieces), media_type="text/event-stream")
     text = "".join([piece async for piece in pieces])
-    message = {"role": "assistant", "content": text, "refusal": None}
-    choices = [_choice(answer.reason, message=message)]
-    return answer.record("chat.completion", choices=choices)
+    texts = [text, *join_alternatives(answer.lines)]
+    choices: list[dict[str, Any]] = []
+    for index, content in enumerate(texts):
+        message = {"role": "assistant", "content": content, "refusal": None}
+        choices.append(_choice(answer.reason, index, message=message))
+    return answer.record("chat.completion", choices=choices, usage=answer.count_usage())
 
 
-def _choice(reason: str | None, **content: dict[str, Any]) -> dict[str, Any]:
-    return {"index": 0, **content, "logprobs": None, "finish_reason": reason}
+def _choice(reason: str | None, index: int = 0, **content: dict[str, Any]) -> dict[str, Any]:
+    return {"index": index, **content, "logprobs": None, "finish_reason": reason}
 
 
 def _data(content: dict[str, Any]) -> bytes:
@@ -145,8 +189,13 @@ def _data(content: dict[str, Any]) -> bytes:
 
 
 async def _find_direction(service: Service, model: str, text: str) -> ServedDirection:
-    """Return the direction with a name; for `auto`, the first one of the language of the text."""
+    """Return the direction with a name; for `auto`, the first one of the language of the text.
+
+    If the server has only one direction, every name means it.
+    """
     directions = {each.name.lower(): each for each in service.directions.by_pair.values()}
+    if len(directions) == 1:
+        return next(iter(directions.values()))
     if model == AUTO:
         (ranking,) = await service.detect([text])
         return next(each for each in directions.values() if each.source == ranking[0][0])

@@ -57,6 +57,8 @@ class ServerOptions:
     """Largest number of characters of a request; a line counts as at least 40."""
     max_waiting: int = 1_000_000
     """Largest number of characters in all requests that are not yet answered."""
+    sample: bool = False
+    """Whether a temperature samples; otherwise it has no effect."""
     timeout_seconds: float = 60.0
     """How long a request may wait for its translation."""
 

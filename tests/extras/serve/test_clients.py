@@ -88,12 +88,28 @@ def test_a_stream_of_openai_has_an_event_for_each_line_and_the_same_text(
         model="en-de",
         messages=[{"role": "user", "content": text}],
         stream=True,
+        stream_options={"include_usage": True},
     )
     chunks = list(stream)
     deltas = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices]
     assert "".join(filter(None, deltas)) == expected(translators, text, "en-de")
     assert len([delta for delta in deltas if delta is not None]) == len(text.split("\n"))
-    assert chunks[-1].choices[0].finish_reason == "stop"
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    usage = chunks[-1].usage
+    assert usage is not None and usage.completion_tokens > 0
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+
+
+def test_openai_gets_different_hypotheses_after_the_best_one(
+    chat: openai.OpenAI, translators: dict[str, Translator]
+) -> None:
+    answer = chat.chat.completions.create(
+        model="en-de", messages=[{"role": "user", "content": "A dog runs."}], n=3
+    )
+    texts = [choice.message.content for choice in answer.choices]
+    assert texts[0] == expected(translators, "A dog runs.", "en-de")
+    assert 1 < len(set(texts)) == len(texts) <= 3
+    assert [choice.index for choice in answer.choices] == list(range(len(texts)))
 
 
 def test_openai_lists_a_model_for_each_pair_and_a_response_names_the_pivot(
@@ -181,12 +197,8 @@ def test_deepl_translates_lists_languages_and_counts_characters(
     ("wish", "field"),
     [
         ({"glossary": "3f2a"}, "glossary_id"),
-        ({"tag_handling": "xml"}, "tag_handling"),
-        ({"context": "A park."}, "context"),
         ({"formality": "more"}, "formality"),
-        ({"split_sentences": "0"}, "split_sentences"),
-        ({"preserve_formatting": True}, "preserve_formatting"),
-        ({"model_type": "latency_optimized"}, "model_type"),
+        ({"custom_instructions": ["Rhyme."]}, "custom_instructions"),
     ],
 )
 def test_what_mtkit_does_not_do_for_deepl_is_refused_by_name(
@@ -196,12 +208,21 @@ def test_what_mtkit_does_not_do_for_deepl_is_refused_by_name(
         translator.translate_text("Why?", source_lang="EN", target_lang="DE", **wish)
 
 
+def test_text_in_a_tag_that_deepl_would_ignore_is_refused(translator: deepl.DeepLClient) -> None:
+    options: dict[str, Any] = {"tag_handling": "xml", "ignore_tags": ["x"], "target_lang": "DE"}
+    assert translator.translate_text("<x></x> <x/> Why?", source_lang="EN", **options)
+    with pytest.raises(deepl.DeepLException, match="ignore_tags: text inside <x>"):
+        translator.translate_text("<x>Why</x> not?", source_lang="EN", **options)
+
+
 def test_what_changes_nothing_is_accepted(translator: deepl.DeepLClient) -> None:
     assert translator.translate_text(
         "Why?",
         source_lang="EN",
         target_lang="DE",
         formality="prefer_more",
-        split_sentences="1",
-        preserve_formatting=False,
+        split_sentences="nonewlines",
+        preserve_formatting=True,
+        context="A park.",
+        model_type="latency_optimized",
     )

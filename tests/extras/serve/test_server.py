@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -31,6 +32,8 @@ from mtkit.errors import MtkitError, UserError
 from mtkit.extras.serve import server as server_module
 from mtkit.extras.serve.application import INTERFACES
 from mtkit.extras.serve.directions import find_directions
+from mtkit.extras.serve.entities import decode_entities, encode_entities
+from mtkit.extras.serve.interface import _note_ignored
 from mtkit.extras.serve.server import DisconnectProtocol, listen, read_keys
 from mtkit.extras.serve.service import ServerOptions, join_steps
 from nasties import DEEP, INVALID, VALID
@@ -125,20 +128,136 @@ def test_deepl_in_a_form_asks_for_what_mtkit_always_does(send: Send) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_what_is_not_supported_is_refused_by_name(send: Send, path: str) -> None:
+def test_fields_that_cannot_change_a_translation_are_ignored_and_logged_once(
+    send: Send, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _note_ignored.cache_clear()
+    expected = send("POST", path, json=VALID_FIELDS[path])
+    for _ in range(2):
+        answer = send("POST", path, json=VALID_FIELDS[path] | {"SECRET": ["SECRET"]})
+        assert answer.status_code == expected.status_code == 200
+    logged = capsys.readouterr().err
+    assert logged.count("ignored fields") == 1
+    assert "SECRET" not in logged
+
+
+@pytest.mark.parametrize("path", sorted({*PATHS} - {"/detect"}))
+def test_what_would_change_a_translation_is_refused_by_name(send: Send, path: str) -> None:
     response = send("POST", path, json=VALID_FIELDS[path] | {"glossary": "x"})
     assert response.status_code == 400
     assert message_of(response) == "glossary: not supported by mtkit"
     assert send("POST", path, json=VALID_FIELDS[path] | {"glossary": None}).status_code == 200
 
 
-@pytest.mark.parametrize("field", [{"format": "html"}, {"alternatives": 11}, {"target": 1}])
+@pytest.mark.parametrize("field", [{"format": "pdf"}, {"alternatives": 11}, {"target": 1}])
 def test_a_wrong_value_is_refused_by_the_name_of_its_field(
     send: Send, field: dict[str, Any]
 ) -> None:
     response = send("POST", "/translate", json=FORMS | field)
     assert response.status_code == 400
     assert message_of(response).startswith(f"{min(field)}: ")
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<p>Tom &amp; Jerry&#39;s</p>", "<p>Tom & Jerry's</p>"),
+        ("1 &lt; 2 &amp;lt; 3", "1 &lt; 2 &amp;lt; 3"),
+        ('<a title="&quot;A&quot;">caf&eacute;</a>', '<a title="&quot;A&quot;">café</a>'),
+        ("one&#10;two", "one&#10;two"),
+    ],
+)
+def test_entities_become_characters_unless_these_would_be_markup(html: str, text: str) -> None:
+    assert decode_entities(html) == text
+    assert unescape(encode_entities(text)) == unescape(html)
+
+
+# The fields that each tool sends, by its source code, with texts and languages of these tests.
+REQUESTS_OF_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Mastodon": (
+        "/translate",
+        {"q": ["<p>A dog &amp; a cat</p>"], "source": "auto", "target": "de", "format": "html"},
+    ),
+    "Weblate, DeepL": (
+        "/v2/translate",
+        {
+            "text": ['<x id="0"></x> &amp; Why?'],
+            "source_lang": "EN",
+            "target_lang": "DE",
+            "formality": "default",
+            "tag_handling": "xml",
+            "ignore_tags": ["x"],
+            "context": "A park.",
+        },
+    ),
+    "DeepL, all options": (
+        "/v2/translate",
+        {
+            "text": ["Why?"],
+            "target_lang": "DE",
+            "split_sentences": "nonewlines",
+            "preserve_formatting": True,
+            "outline_detection": False,
+            "model_type": "latency_optimized",
+        },
+    ),
+    "Subtitle Edit, llama.cpp": (
+        "/v1/chat/completions",
+        {
+            "messages": [{"role": "user", "content": "Why?"}],
+            "temperature": 0.7,
+            "top_k": 40,
+            "stop": ["</s>"],
+            "cache_prompt": True,
+        },
+    ),
+    "a chat tool": (
+        "/v1/chat/completions",
+        {
+            "model": "gpt-4o-mini",
+            "messages": [{"role": "user", "content": "Why?"}],
+            "response_format": {"type": "text"},
+            "tools": [],
+            "logprobs": False,
+            "store": False,
+            "service_tier": "auto",
+            "keep_alive": "5m",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS_OF_TOOLS)
+def test_a_request_of_a_tool_gets_its_text_back_from_a_copier(send: Send, name: str) -> None:
+    path, fields = REQUESTS_OF_TOOLS[name]
+    answer = send("POST", path, json=fields)
+    assert answer.status_code == 200, answer.text
+    if path == "/translate":
+        assert answer.json()["translatedText"] == fields["q"]
+    elif path == "/v2/translate":
+        assert [each["text"] for each in answer.json()["translations"]] == fields["text"]
+    else:
+        (choice,) = answer.json()["choices"]
+        assert choice["message"]["content"] == "Why?"
+
+
+@pytest.mark.parametrize("sample", [False, True])
+def test_a_temperature_changes_nothing_unless_the_server_samples(
+    tmp_path: Path, sample: bool
+) -> None:
+    model = write_model(tmp_path / "model", train(), transformer(), as_if_trained)
+    text = "\n".join(SENTENCES)
+    fields = {"messages": [{"role": "user", "content": text}]}
+    hot = fields | {"temperature": 2, "top_p": 0.9, "seed": 1}
+    with application({"en-de": load(model, scores=False)}, EN_DE, sample=sample) as send:
+        answers = [send("POST", "/v1/chat/completions", json=each) for each in (fields, hot)]
+    searched, asked = (each.json()["choices"][0]["message"]["content"] for each in answers)
+    assert (searched != asked) == sample
+
+
+def test_glossaries_of_deepl_are_an_empty_list(send: Send) -> None:
+    answer = send("GET", "/v2/glossary-language-pairs")
+    assert answer.json() == {"supported_languages": []}
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -152,7 +271,7 @@ def test_a_body_that_cannot_be_read_is_refused(send: Send, path: str, body: byte
 def test_another_type_of_body_a_path_or_a_method_is_refused(send: Send) -> None:
     assert send("POST", "/translate", files={"q": b"Why?"}).status_code == 415
     assert send("POST", "/v1/chat/completions", data={"model": "en-de"}).status_code == 415
-    assert message_of(send("GET", "/v2/glossaries")) == "Not Found"
+    assert message_of(send("GET", "/v2/nothing")) == "Not Found"
     wrong = send("GET", "/translate")
     assert (wrong.status_code, wrong.headers["Allow"]) == (405, "POST")
     assert message_of(wrong) == "Method Not Allowed"
