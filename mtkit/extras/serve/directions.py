@@ -11,13 +11,15 @@ from pathlib import Path
 from starlette.exceptions import HTTPException
 
 from mtkit.artifacts.runs import default_place
-from mtkit.config.language_codes import find_language, language_name
+from mtkit.config.language_codes import PART_OF_SCRIPT, find_language, language_name
 from mtkit.decoding.model_languages import find_model_languages
 from mtkit.errors import UserError
 from mtkit.models.folder import open_model
 
 _WITH_PAIR = re.compile(r"([\w-]+):([\w-]+)=(.+)")
 """SOURCE:TARGET=PATH, such as en:de=runs/captions."""
+_ANDROID_REGION = re.compile(r"-r(?=[a-z]{2}$)")
+"""The beginning of a region as Android writes it, such as pt-rBR."""
 AUTO = "auto"
 """By this name, clients ask to detect the language of a text."""
 MAX_ECHO = 40
@@ -105,9 +107,18 @@ class Directions:
         The names of clients are not looked up in the tables of all languages, whose caches would
         grow with them.
         """
-        code = name.lower().replace("_", "-")
+        code = _ANDROID_REGION.sub("-", name.lower().replace("_", "-"))
         code = _without_region(OTHER_CODES.get(code, code))
-        return next((language for language in self.names if language.lower() == code), "")
+        return self._aliases.get(code, "")
+
+    @cached_property
+    def _aliases(self) -> dict[str, str]:
+        """The served languages by all their codes, in lower case and without regions."""
+        aliases = {language.lower(): language for language in self.names}
+        for language in self.names:
+            for code in _find_codes(language):
+                aliases.setdefault(code.lower(), language)
+        return aliases
 
 
 def find_directions(places: Sequence[str]) -> Directions:
@@ -160,6 +171,32 @@ def _find_legs(place: str) -> list[Leg]:
         Leg(path, _without_region(source), _without_region(target), tag)
         for target, tag in targets.items()
     ]
+
+
+def _find_codes(tag: str) -> set[str]:
+    """Return other codes of a language: deu, ger, de-Latn and deu-Latn for de."""
+    from langcodes import Language
+    from langcodes.data_dicts import MACROLANGUAGES
+
+    if find_language(tag) is None:
+        return set()
+    language = Language.get(tag)
+    code = language.language or ""
+    codes = {code}
+    codes.add(language.to_alpha3())
+    codes.add(language.to_alpha3(variant="B"))
+    for member, group in MACROLANGUAGES.items():
+        if group == code:
+            codes.add(member)
+    script = language.script or language.maximize().script or ""
+    scripts = {script, PART_OF_SCRIPT.get(script, script)}
+    names: set[str] = set()
+    if language.script is None:
+        names.update(codes)
+    for each in codes:
+        for other in scripts:
+            names.add(f"{each}-{other}")
+    return {name for name in names if find_language(name) == tag}
 
 
 def _without_region(tag: str) -> str:

@@ -19,6 +19,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.exceptions import HTTPException
 
 from architectures import transformer
 from commands import call
@@ -31,7 +32,7 @@ from mtkit.decoding.text.line import Translation
 from mtkit.errors import MtkitError, UserError
 from mtkit.extras.serve import server as server_module
 from mtkit.extras.serve.application import INTERFACES
-from mtkit.extras.serve.directions import find_directions
+from mtkit.extras.serve.directions import Directions, Leg, ServedDirection, find_directions
 from mtkit.extras.serve.entities import decode_entities, encode_entities
 from mtkit.extras.serve.interface import _note_ignored
 from mtkit.extras.serve.server import DisconnectProtocol, listen, read_keys
@@ -113,6 +114,33 @@ def test_details_come_for_each_line_and_leave_the_translation_as_it_is(tmp_path:
 @pytest.mark.parametrize("name", ["de", "DE", "de-AT", "de_AT", "deu"[:2]])
 def test_a_region_does_not_matter(send: Send, name: str) -> None:
     assert send("POST", "/translate", json=FORMS | {"target": name}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("served", "names"),
+    [
+        ("de", ["deu", "ger", "deu_Latn", "de-Latn-AT", "de-rAT", "DE-CH"]),
+        ("pt", ["pt_BR", "pt-rBR", "PT-PT", "por_Latn"]),
+        ("zh", ["zh-Hans", "zh_CN", "zho_Hans", "cmn", "chi", "zh-SG"]),
+        ("zh-Hant", ["zh-TW", "zh_HK", "zho_Hant", "ZH-HANT", "zt", "zh-rTW"]),
+        ("ko", ["kor_Hang", "ko-KR"]),
+        ("ar", ["arb_Arab", "ara"]),
+    ],
+)
+def test_a_language_is_found_by_every_code_of_it(served: str, names: list[str]) -> None:
+    source, target = ("en", served)
+    leg = Leg("m", source, target, None)
+    directions = Directions({(source, target): ServedDirection(source, target, (leg,))})
+    found = {name: directions.find("eng_Latn", name).target for name in names}
+    assert found == dict.fromkeys(names, served)
+
+
+@pytest.mark.parametrize(("served", "asked"), [("zh", "zh-TW"), ("zh-Hant", "zho_Hans")])
+def test_one_script_of_chinese_is_never_served_for_the_other(served: str, asked: str) -> None:
+    leg = Leg("m", "en", served, None)
+    directions = Directions({("en", served): ServedDirection("en", served, (leg,))})
+    with pytest.raises(HTTPException, match="is not served"):
+        directions.find("en", asked)
 
 
 def test_a_form_and_json_get_the_same_answer(send: Send) -> None:
