@@ -92,6 +92,9 @@ class Files:
                 raise UserError(
                     f"{path}: the output is plain text; choose a name without {path.suffix}"
                 )
+        importer = None if self.output is None else find_importer(str(self.output))
+        if importer is not None and importer.has_sheets and self.column is None:
+            raise UserError(f"{self.output}: lines of text are no workbook; choose another name")
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
         for output in filter(None, (self.output, self.flags)):
             check_output(output)

@@ -8,16 +8,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from mtkit.decoding.text.words import UNSPACED_CHARACTERS
 from mtkit.extras.protect.messages import Message, MessageText
 
-_STARS_OPEN = r"(?<![^\W_])(?<!\*)\*{1,3}(?=[^\s*.,:;)\]])"
-_STARS_CLOSE = r"(?<=[^\s*])\*{1,3}(?![^\W_]|\*)"
-_LINES_OPEN = r"(?<!\w)__?(?=[^\s_.,:;)\]])"
-_LINES_CLOSE = r"(?<=[^\s_])__?(?!\w)"
-_WAVES_OPEN = r"(?<![\w~])~~(?=[^\s~])"
-_WAVES_CLOSE = r"(?<=[^\s~])~~(?![\w~])"
-_LINK_OPENS = r"(?<!\w)!?\[(?=[^\[\]]{1,200}\]\([^\s()])"
-_LINK_CLOSES = r"\]\([^\s()]{1,300}(?:\s\"[^\"]{0,200}\")?\)"
+FREE_LETTERS = f"{UNSPACED_CHARACTERS}\uac00-\ud7a3"
+"""Letters beside which a mark or a stand-in belongs to no word: of scripts without spaces, and of
+Korean, where particles follow a noun."""
+# No negated class with \W, which JavaScript does not know.
+_LETTER = rf"(?![_{FREE_LETTERS}])\w"
+IN_WORD = rf"(?![{FREE_LETTERS}])\w"
+_STARS_OPEN = rf"(?<!{_LETTER})(?<!\*)\*{{1,3}}(?=[^\s*.,:;)\]])"
+_STARS_CLOSE = rf"(?<=[^\s*])\*{{1,3}}(?!{_LETTER}|\*)"
+_LINES_OPEN = rf"(?<!{IN_WORD})__?(?=[^\s_.,:;)\]])"
+_LINES_CLOSE = rf"(?<=[^\s_])__?(?!{IN_WORD})"
+_WAVES_OPEN = rf"(?<!{IN_WORD})(?<!~)~~(?=[^\s~])"
+_WAVES_CLOSE = rf"(?<=[^\s~])~~(?!{IN_WORD}|~)"
+_IN_BRACKETS = r"[^\[\]]{0,200}"
+# A link may surround an image, or a text with brackets: [![A dog](dog.png)](dog.html).
+_LINK_TEXT = rf"(?!\]){_IN_BRACKETS}(?:\[{_IN_BRACKETS}\]{_IN_BRACKETS})?"
+_LINK_OPENS = rf"(?<!{_LETTER})!?\[(?={_LINK_TEXT}\]\([^\s()])"
+# An address may have brackets: Dog_(animal).
+_LINK_CLOSES = r"\]\((?:[^\s()]|\([^\s()]{0,100}\)){1,300}(?:\s\"[^\"]{0,200}\")?\)"
 # reStructuredText: `text <address>`_
 _QUOTE_OPENS = r"(?<![\w`:])`(?=[^`<>]{1,200} <[^`<>\s]{1,300}>`_)"
 _QUOTE_CLOSES = r" <[^`<>\s]{1,300}>`__?(?!\w)"
@@ -91,6 +102,9 @@ def pair_up(text: str, found: Sequence[FoundSpan]) -> list[FoundSpan]:
             paired.append(replace(span, pair=found[pairs[number]].start))
         elif span.mark is None:
             paired.append(span)
+        elif text[span.start] == "]" and "/" in text[span.start : span.end]:
+            # The address of a link whose beginning was not found stays, too.
+            paired.append(replace(span, mark=None, is_tag=False))
     return paired
 
 

@@ -20,9 +20,8 @@ from mtkit.decoding.text.demands import MARK, Demand
 from mtkit.decoding.text.line import Context, Copied, Segment, normalised_prefix
 from mtkit.decoding.text.sentences import SENTENCE_END
 from mtkit.decoding.text.text import Edit, Text
-from mtkit.decoding.text.words import UNSPACED_CHARACTERS
 from mtkit.extras.protect.messages import Syntax
-from mtkit.extras.protect.pairs import FoundSpan
+from mtkit.extras.protect.pairs import FREE_LETTERS, FoundSpan
 from mtkit.extras.protect.spans import find_outer_tags, find_spans, is_cue
 
 NAME = "X"
@@ -36,7 +35,7 @@ _NUMBER_SPAN = re.compile(
     r"|\{\w+, ?(?:number|ordinal|spellout)[^{}]*\}|#"
 )
 _ENDING = re.compile(r"[a-z]{1,3}(?!\w)")
-_STANDS_ALONE = re.compile(f"[{UNSPACED_CHARACTERS}\uac00-\ud7a3]")
+_STANDS_ALONE = re.compile(f"[{FREE_LETTERS}]")
 _WORD_CHARACTER = re.compile(r"\w")
 _COLON_AT_BEGIN = re.compile(r"[\"'”’»)\]]?:\s")
 _COLON_AT_END = re.compile(r":\s?[\"'“„«(\[`]?\Z")

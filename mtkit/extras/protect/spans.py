@@ -12,7 +12,7 @@ from mtkit.decoding.text.words import UNSPACED_CHARACTERS
 from mtkit.extras.protect.messages import QUOTED, Syntax, find_messages
 from mtkit.extras.protect.notations import NOTATION_PATTERN
 from mtkit.extras.protect.own_patterns import find_matches
-from mtkit.extras.protect.pairs import MARK_PATTERN, FoundSpan, MarkSide, pair_up
+from mtkit.extras.protect.pairs import IN_WORD, MARK_PATTERN, FoundSpan, MarkSide, pair_up
 
 # Each pattern begins where no match of it can have begun before, and no two parts in a row match
 # the same characters, so that a long word is read once.
@@ -34,7 +34,7 @@ _PLACEHOLDER = (
     r"|\{\w{1,60}, ?(?:number|date|time|duration|ordinal|spellout)(?:,[^{}]{0,60})?\}"
     r"|(?<![\d%])%(?:\(\w{1,60}\)|<\w{1,60}>|\d+\$)?[-+#]{0,3}\d*(?:\.\d+)?(?:hh?|ll?|[jztLZ])?"
     r"[A-Za-z@](?![A-Za-z0-9])"
-    r"|(?<![\d%])%[A-Za-z_]\w{1,60}%(?!\w)"
+    rf"|(?<![\d%])(?:%[A-Za-z_]\w{{1,60}}%)+(?!{IN_WORD})"
     r"|(?<![\d%])%\d(?!\d)"
     r"|(?<!%)%%(?!%)"
     r"|(?<![A-Za-z0-9_])__[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*__(?![A-Za-z0-9_])"
@@ -47,13 +47,13 @@ _ENTITY = (
 )
 # Old texts of software quote `so': such quotes are no code.
 _CODE = (
-    r"(?<![\w`])``(?!\s)[^`]++(?<!\s)``(?![\w`])"
-    r"|(?<![\w`])`(?!\s)(?:[^`']|'[^`']*')++(?<!\s)`(?![\w`'])"
+    rf"(?<!{IN_WORD})(?<!`)``(?!\s)[^`]++(?<!\s)``(?!{IN_WORD}|`)"
+    rf"|(?<!{IN_WORD})(?<!`)`(?!\s)(?:[^`']|'[^`']*')++(?<!\s)`(?!{IN_WORD}|[`'])"
 )
 _ATTRIBUTE = r"(?:disabled|selected|checked|required|hidden|readonly|multiple|open|controls)"
 _TAG = re.compile(
     # Text in angle brackets is no tag without attributes: <no file was found>.
-    rf"</?[A-Za-z][\w:.-]*(?:\s+{_ATTRIBUTE}\s*|\s[^<>=]*=[^<>]*|\s+)?/?>"
+    rf"</?[A-Za-z][\w:.-]*(?:\s+{_ATTRIBUTE}\s*|\s[^<>=]*=(?:\"[^\"<]*\"|'[^'<]*'|[^<>])*+|\s+)?/?>"
     r"|<(?:v|lang|c)[\w.]*\s[^<>]*>"  # voices and languages in WebVTT
     r"|<!--[^<>]*-->|<[\d:.]{5,20}>"
     r"|</?\d{1,4}/?>"  # numbered, as the codes of translation memories are (`tmx_codes.py`)

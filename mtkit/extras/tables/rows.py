@@ -18,7 +18,7 @@ MAX_ROW_CELLS = 1 << 14
 """Largest number of cells in a row, as in a spreadsheet."""
 MAX_ROW_CHARACTERS = 1 << 22
 """Largest row, whose quoted cells may have many lines."""
-DELIMITERS = "\t;,|"
+DELIMITERS = ",\t;|"
 """Delimiters of a .csv; of those that fit equally well, the first is taken."""
 DELIMITER_NAMES = {";": "semicolon", ",": "comma", "|": "vertical bar"}
 

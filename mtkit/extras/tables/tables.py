@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain, islice
 from pathlib import PurePath
@@ -145,25 +145,40 @@ def parse_record(line: str, where: str) -> Any:
 
 
 def read_keys_and_values(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the keys of the first object of a .jsonl if they name languages, then all values.
+    """Yield the keys of the objects of a .jsonl if they name languages, then all values.
 
-    Each comes with the number of its line. A list becomes a cell with a line for each item.
+    Each comes with the number of its line; the keys are those of the first SAMPLE_ROWS objects. A
+    list becomes a cell with a line for each item.
+
+    Raises:
+        UserError: a line is no object, or a value neither a text, a number nor a list of these.
     """
-    names: list[str] = []
     with closing(read_lines(path)) as lines:
-        for number, line in enumerate(lines, 1):
-            record = parse_record(line, f"{path}:{number}")
-            if record is None:
-                continue
-            if not names:
-                names = list(names_of_columns(record))
-                keys = [name.rpartition(".")[2] for name in names]
-                if sum(map(is_column_name, keys)) > 1:
-                    yield number, keys
-            yield number, [_cell_at(record, name) for name in names]
+        records = _read_objects(path, lines)
+        sample = list(islice(records, SAMPLE_ROWS))
+        columns = chain.from_iterable(names_of_columns(record) for _, record in sample)
+        names = list(dict.fromkeys(columns))
+        keys = [name.rpartition(".")[2] for name in names]
+        if sum(map(is_column_name, keys)) > 1:
+            yield sample[0][0], keys
+        for number, record in chain(sample, records):
+            where = f"{path}:{number}"
+            yield number, [_cell_at(record, name, where) for name in names]
 
 
-def _cell_at(record: Any, name: str) -> str:
+def _read_objects(path: str, lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
+    """Yield the number and the object of each line that is not blank."""
+    for number, line in enumerate(lines, 1):
+        where = f"{path}:{number}"
+        record = parse_record(line, where)
+        if record is None:
+            continue
+        if not isinstance(record, Mapping):
+            raise UserError(f'{where}: not an object, such as {{"en": "dog", "de": "Hund"}}')
+        yield number, record
+
+
+def _cell_at(record: Any, name: str, where: str) -> str:
     """Return a value as the text of a cell; of a missing key, a blank one."""
     value = record
     for key in name.split("."):
@@ -172,9 +187,11 @@ def _cell_at(record: Any, name: str) -> str:
         value = value.get(key)
     if value is None:
         return ""
-    if not isinstance(value, list):
-        return str(value)
-    return "\n".join(map(str, value))
+    items = value if isinstance(value, list) else [value]
+    for item in items:
+        if not isinstance(item, str | int | float):
+            raise UserError(f"{where}: {name} is neither a text nor a list of texts")
+    return "\n".join(map(str, items))
 
 
 def _first_record(path: str) -> Any:

@@ -105,3 +105,22 @@ def test_well_formed_nesting_comes_back_well_formed(text: str, copier: Translato
     (translation,) = copier.results([line], copier.request.changed(max_length=500))
     assert translation.text == line
     assert translation.lost == []
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("请看[这里](https://example.com/dog)。", ["[", "](https://example.com/dog)"]),
+        ("一只**狗**在草地上跑。", ["**", "**"]),
+        ("一只`dog`在跑，看~~狗~~。", ["`dog`", "~~", "~~"]),
+        ("한 %count%마리 **개**가", ["%count%", "**", "**"]),
+        ("See [the [old] dog](a/b.md).", ["[", "](a/b.md)"]),
+        ("[![A dog](dog.png)](a/b.md) runs.", ["[", "![", "](dog.png)", "](a/b.md)"]),
+        ("[A dog](a/Dog_(animal)) runs.", ["[", "](a/Dog_(animal))"]),
+        ("A dog 1]](a/b.md) runs.", ["](a/b.md)"]),
+        ("%FIRST%%LAST% runs.", ["%FIRST%%LAST%"]),
+        ('<a title="x > y">A dog</a>', ['<a title="x > y">', "</a>"]),
+    ],
+)
+def test_spans_of_other_scripts_and_within_others_are_found(text: str, spans: list[str]) -> None:
+    assert [text[span.start : span.end] for span in find_spans(text)] == spans

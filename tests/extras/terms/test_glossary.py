@@ -518,3 +518,17 @@ def test_words_cover_all_but_white_space_and_are_never_cut(text: str) -> None:
         is_plain = re.fullmatch(r"[a-z]+", text[start:end]) is not None
         if is_plain and end < len(text):
             assert not (text[end].isascii() and is_word_character(text[end]))
+
+
+def test_columns_of_a_jsonl_are_the_keys_of_all_its_objects(tmp_path: Path) -> None:
+    path = tmp_path / "terms.jsonl"
+    path.write_text('{"en": "dog", "note": "x"}\n{"en": "cat", "de": "Mieze"}\n', "utf-8")
+    assert read_terms(path).entries == {"dog": (), "cat": ("Mieze",)}
+
+
+@pytest.mark.parametrize("line", ["[1]", '"x"', '{"en": "cat", "de": [["x"]]}'])
+def test_a_line_of_a_jsonl_without_terms_is_an_error(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "terms.jsonl"
+    path.write_text('{"en": "dog", "de": "Hund"}\n' + line, "utf-8")
+    with pytest.raises(UserError, match=r"terms\.jsonl:2: "):
+        read_terms(path)
