@@ -143,10 +143,12 @@ def _lost_placeholder(line: TranslatedLine) -> bool:
 
 
 def _keeps_stand_in(line: TranslatedLine, facts: TrainingFacts) -> bool:
-    """Return whether the word that a placeholder replaced stands elsewhere in the translation."""
-    word = facts.stand_in_translation.casefold()
+    """Return whether a translation still has the word that was written for a placeholder."""
+    if not (line.has_placeholder and facts.stand_in_translation):
+        return False
     is_in_source = facts.stand_in.casefold() in line.source.casefold()
-    return line.has_placeholder and not is_in_source and bool(word) and word in line.text.casefold()
+    is_in_text = facts.stand_in_translation.casefold() in line.text.casefold()
+    return is_in_text and not is_in_source
 
 
 def _lacks_term(line: TranslatedLine) -> bool:

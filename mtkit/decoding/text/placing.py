@@ -208,8 +208,8 @@ class _Replacing:
     def _is_left_over(self, token: int, weights: Sequence[float], best: int) -> bool:
         """Return whether a token is the best one of no source token, and partly of these sources.
 
-        An article that the line lacks may take the alignment of its noun: "Man sits" may become
-        "Ein Mann sitzt", with "Ein" aligned to "Man", and "Mann" to both words.
+        An article may take the alignment of its noun, which is then left over: for "Man sits",
+        "Ein" of "Ein Mann sitzt" is aligned to "Man", and "Mann" to both words, but best to none.
         """
         assert self._weights is not None
         is_best = token in self._weights.argmax(axis=0)
@@ -349,9 +349,9 @@ class _Inserting:
         return inner
 
     def _find_best(self, sources: range, area: _Area) -> range | None:
-        """Return the unit of an area whose alignment to source tokens is best, if it is known.
+        """Return the unit of an area that is aligned best to the sources; None: that is unknown.
 
-        Among equally good ones it is the one whose source token is nearest.
+        Of equal units, it is the one whose own source token is nearest to the first of them.
         """
         if self._weights is None or not sources:
             return None

@@ -86,11 +86,11 @@ def _run(
     items: Iterable[_Item],
 ) -> Iterator[_Result]:
     """Yield the results in order; few batches wait, so that memory stays bounded."""
-    # joblib's backend for Dask would wait forever for a task whose workers have died.
     version = version_of_code()
     waiting: deque[Any] = deque()
     remaining = iter(items)
     while batch := list(islice(remaining, batch_items)):
+        # Not joblib: its backend for Dask would wait forever for a task whose workers have died.
         waiting.append(client.submit(_call, version, function, batch, pure=False))
         if len(waiting) > BATCHES_PER_THREAD * sum(client.ncores().values()):
             yield from waiting.popleft().result()

@@ -36,6 +36,7 @@ _OPENING = "|".join((_STARS_OPEN, _LINES_OPEN, _WAVES_OPEN, _LINK_OPENS, _QUOTE_
 _CLOSING = "|".join((_STARS_CLOSE, _LINES_CLOSE, _WAVES_CLOSE, _LINK_CLOSES, _QUOTE_CLOSES))
 MARK_PATTERN = f"(?P<opening>{_OPENING})|(?P<closing>{_CLOSING})"
 _MAY_CLOSE = re.compile(_CLOSING)
+_ADDRESS_OF_LINK = re.compile(r"\]\([^\s()]*[./]")
 _OPENING_OF = {"]": "[", " ": "`"}
 """How the partner of a closing mark begins, if both differ."""
 _TAG = re.compile(r"(?:<|&lt;)(/?)([A-Za-z][\w:.-]*|\d+)")
@@ -83,7 +84,7 @@ def pair_up(text: str, found: Sequence[FoundSpan]) -> list[FoundSpan]:
     open_names: Counter[str] = Counter()
     for number, span in enumerate(found):
         side, name = _read_side(text, span)
-        # Between other signs, a mark may be either side: **_*dog*_**.
+        # A mark that may be either side closes an open one: the last * of **_*dog*_**.
         may_close = span.mark is not None and _MAY_CLOSE.match(text, span.start) is not None
         closes_open = may_close and open_names[name] > 0
         if side == "opening" and not closes_open:
@@ -102,7 +103,7 @@ def pair_up(text: str, found: Sequence[FoundSpan]) -> list[FoundSpan]:
             paired.append(replace(span, pair=found[pairs[number]].start))
         elif span.mark is None:
             paired.append(span)
-        elif text[span.start] == "]" and "/" in text[span.start : span.end]:
+        elif _ADDRESS_OF_LINK.match(text, span.start):
             # The address of a link whose beginning was not found stays, too.
             paired.append(replace(span, mark=None, is_tag=False))
     return paired
@@ -116,7 +117,8 @@ def _read_side(text: str, span: FoundSpan) -> tuple[MarkSide | None, str]:
         own = text[span.start : span.end]
         return "closing", _OPENING_OF.get(own[0], own)
     tag = None if span.message else _TAG.match(text, span.start, span.end)
-    if tag is None:
+    is_empty = text.endswith("/>", span.start, span.end)
+    if tag is None or is_empty:
         return None, ""
     slash, name = tag.groups()
     return "closing" if slash else "opening", name

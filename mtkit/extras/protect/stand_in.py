@@ -57,7 +57,7 @@ def choose_stand_in(
 ) -> tuple[str, str]:
     """Return the stand-in with the best chrF on validation lines, and the word that translates it.
 
-    Both are "" if the default is as good, or if too few lines are suitable.
+    Both are "" if none beats the default `X`, or if there is no candidate or too few lines.
 
     `pairs`: a sample of the training data. `max_translations`: how many lines may be translated in
     all trials together.

@@ -118,9 +118,16 @@ def test_well_formed_nesting_comes_back_well_formed(text: str, copier: Translato
         ("[![A dog](dog.png)](a/b.md) runs.", ["[", "![", "](dog.png)", "](a/b.md)"]),
         ("[A dog](a/Dog_(animal)) runs.", ["[", "](a/Dog_(animal))"]),
         ("A dog 1]](a/b.md) runs.", ["](a/b.md)"]),
+        ("A dog 1]](b.html) runs.", ["](b.html)"]),
         ("%FIRST%%LAST% runs.", ["%FIRST%%LAST%"]),
         ('<a title="x > y">A dog</a>', ['<a title="x > y">', "</a>"]),
     ],
 )
 def test_spans_of_other_scripts_and_within_others_are_found(text: str, spans: list[str]) -> None:
     assert [text[span.start : span.end] for span in find_spans(text)] == spans
+
+
+def test_an_empty_tag_is_no_side_of_a_pair() -> None:
+    text = "<a>A dog <a/> runs.</a>"
+    first, empty, last = find_spans(text)
+    assert first.pair == last.pair == first.start and empty.pair is None
