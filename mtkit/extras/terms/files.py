@@ -21,8 +21,9 @@ from mtkit.report import plural, say
 
 MAX_TERM_CHARACTERS = 500
 """Longest term; a longer text is none."""
+NAMES_OF_SOURCES = ("source", "src", "original")
 NAMES_OF_TARGETS = ("target", "tgt", "trg", "translation")
-"""What a header calls the column of targets."""
+"""What a header calls the columns of sources and targets."""
 _NAMES_DELIMITER = re.compile(r"sep=[;,|]?")
 """The first row of a .csv for Excel."""
 _MAY_BE_TWO_CELLS = re.compile(r"[\s;,|=]")
@@ -130,7 +131,9 @@ def _find_header(cells: Sequence[str]) -> _Header | None:
     if len(sides) < 2:  # such as the entry English, Englisch
         return None
     first, second = sides[:2]
-    if cells[first].strip().lower() in NAMES_OF_TARGETS:
+    is_target_first = cells[first].strip().lower() in NAMES_OF_TARGETS
+    is_source_second = cells[second].strip().lower() in NAMES_OF_SOURCES
+    if is_target_first or is_source_second:
         first, second = second, first
     languages = {number: language for language, number in columns.items()}
     return _Header((first, second), (languages.get(first), languages.get(second)))

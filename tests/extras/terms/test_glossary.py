@@ -532,3 +532,10 @@ def test_a_line_of_a_jsonl_without_terms_is_an_error(line: str, tmp_path: Path) 
     path.write_text('{"en": "dog", "de": "Hund"}\n' + line, "utf-8")
     with pytest.raises(UserError, match=r"terms\.jsonl:2: "):
         read_terms(path)
+
+
+@pytest.mark.parametrize("header", ["de\tsource", "target\ten", "target\tsource", "German\tsource"])
+def test_a_header_may_name_the_side_of_targets_first(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text(f"{header}\nHund\tdog\n", "utf-8")
+    assert read_terms(path).entries == {"dog": ("Hund",)}
