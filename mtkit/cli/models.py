@@ -64,6 +64,17 @@ def score(
     model: Model = None,
     tag: Tag = None,
     glossary: Glossary = None,
+    flags: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="Write a JSON object per line: confidence, and what is probably wrong.",
+        ),
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        Option(metavar="NAMES", help="Fail if a line has one of these flags: placeholder,number."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Score translations, with references or without.
@@ -82,16 +93,32 @@ def score(
         refuse("needs --columns, of references and translations", sheet=sheet)
     if reference or columns:
         refuse("cannot be used with references", model=model, tag=tag, glossary=glossary)
+        refuse("cannot be used with references", flags=flags, fail_on=fail_on)
     else:
         refuse("needs references; give them with -r", language=language)
         if source or hypotheses:
             refuse("needs references; give them with -r", paired=paired, scores=scores)
-            _estimate(
-                hypotheses, source, model, tag=tag, glossary=glossary, worst=worst, as_json=json
+            if not hypotheses or source is None:
+                raise UserError(
+                    "give references with -r; or, to estimate without them, translations and "
+                    "--source"
+                )
+            estimate = plugins.load_plugin("actions", "estimate")
+            estimate(
+                source,
+                hypotheses,
+                model,
+                tag=tag,
+                glossary=glossary,
+                worst=worst,
+                flags=flags,
+                fail_on=fail_on,
+                as_json=json,
             )
             return
         refuse("needs references or --source", worst=worst or None, model=model, tag=tag)
         refuse("needs references or --source", glossary=glossary)
+        refuse("needs --source", flags=flags, fail_on=fail_on)
     from mtkit.artifacts.records import dump_record
     from mtkit.scoring.score import score_files, score_line_files, score_lines
 
@@ -114,28 +141,6 @@ def score(
         )
     records = [dump_record(system) for system in systems]
     show(records, lambda _: score_lines(systems), as_json=json)
-
-
-def _estimate(
-    hypotheses: list[Path] | None,
-    source: Path | None,
-    model: str | None,
-    *,
-    tag: str | None,
-    glossary: Path | None,
-    worst: int,
-    as_json: bool,
-) -> None:
-    """Print what a model says of translations without references."""
-    if not hypotheses or source is None:
-        raise UserError(
-            "give references with -r; or, to estimate without them, translations and --source"
-        )
-    estimate_files = plugins.load_plugin("actions", "estimate_files")
-    estimate_table = plugins.load_plugin("actions", "estimate_table")
-    files = estimate_files(source, hypotheses, model, tag=tag, glossary=glossary, worst=worst)
-    records = [file.record() for file in files]
-    show(records, lambda _: estimate_table(files), as_json=as_json)
 
 
 def export(

@@ -41,8 +41,6 @@ MAX_NAMED_LINES = 5
 
 LineStream = Callable[[Iterator[Line]], Iterator[list[Translation]]]
 """Yields the translations of lines in order, several at a time."""
-CONFIDENCE_DIGITS = 4
-"""Decimals of confidence in JSON."""
 
 
 @dataclass(frozen=True)
@@ -173,10 +171,7 @@ class Format:
 
 def _record_estimate(translation: Translation) -> dict[str, Any]:
     """Return the confidence and the flags of a translation as JSON, and the terms it lacks."""
-    confidence = translation.confidence
-    if confidence is not None:
-        confidence = round(confidence, CONFIDENCE_DIGITS)
-    record: dict[str, Any] = {"confidence": confidence, "flags": list(translation.flags)}
+    record = translation.estimate.record()
     if translation.missing_terms:
         record["missing_terms"] = translation.missing_terms
     return record

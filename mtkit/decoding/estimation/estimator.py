@@ -21,6 +21,8 @@ from mtkit.errors import UserError
 ESTIMATION = "estimation.json"
 SOURCE_BIGRAMS, TARGET_BIGRAMS = "source.bigrams", "target.bigrams"
 """Files of a model folder."""
+CONFIDENCE_DIGITS = 4
+"""Decimals of confidence in JSON."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,13 @@ class Estimate:
     """What confidence depends on."""
     length: int = 0
     """Number of characters in the source: the weight of the line in the chrF of its file."""
+
+    def record(self) -> dict[str, Any]:
+        """Return the confidence and the flags as JSON."""
+        confidence = self.confidence
+        if confidence is not None:
+            confidence = round(confidence, CONFIDENCE_DIGITS)
+        return {"confidence": confidence, "flags": list(self.flags)}
 
 
 NO_ESTIMATE = Estimate()

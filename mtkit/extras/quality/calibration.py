@@ -163,10 +163,10 @@ def _sample_pairs(inputs: RunInputs) -> list[Pair]:
     rows = np.array(spread(range(len(store)), SAMPLED_PAIRS))
     sources = inputs.tokenizer.decode_source(_split(*store.side(rows, target=False)))
     targets = inputs.tokenizer.decode(_split(*store.side(rows, target=True)))
-    return [
-        Pair(source, target, corpus=0, file="", line=row)
-        for row, (source, target) in enumerate(zip(sources, targets, strict=True))
-    ]
+    pairs: list[Pair] = []
+    for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        pairs.append(Pair(source, target, corpus=0, file="", line=row))
+    return pairs
 
 
 def _split(ids: NDArray[np.integer], lengths: NDArray[np.int64]) -> list[list[int]]:
@@ -286,17 +286,20 @@ def fit_confidence(features: _Numbers, chrf: _Numbers) -> tuple[Calibration, _Nu
     folds = np.arange(len(chrf)) % FOLDS
     for fold in range(FOLDS):
         is_left_out = folds == fold
-        coefficients = _fit(features[~is_left_out], chrf[~is_left_out])
+        is_fitted = ~is_left_out
+        coefficients = _fit(features[is_fitted], chrf[is_fitted])
         predicted[is_left_out] = _predict(features[is_left_out], coefficients)
-    intercept, *weights = np.round(_fit(features, chrf), DIGITS).tolist()
+    coefficients = _fit(features, chrf)
+    intercept, *weights = np.round(coefficients, DIGITS).tolist()
     curve = Calibration(intercept, Features(*weights))
     return curve, predicted
 
 
 def _fit(features: _Numbers, chrf: _Numbers) -> _Numbers:
     """Return intercept and weights of the curve; no weight is negative."""
-    counts = np.ones(len(chrf) + len(TYPICAL_CHRF))
-    counts[len(chrf) :] = TYPICAL_SHARE * len(chrf)
+    line_counts = np.ones(len(chrf))
+    typical_counts = np.full(len(TYPICAL_CHRF), TYPICAL_SHARE * len(chrf))
+    counts = np.concatenate([line_counts, typical_counts])
     features = np.vstack([features, TYPICAL_FEATURES])
     chrf = np.concatenate([chrf, TYPICAL_CHRF])
     is_used = np.ones(features.shape[1], bool)

@@ -9,9 +9,10 @@ model itself, so it is lower than the chrF of translations by people or other pr
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import chain, count, islice, pairwise
 from pathlib import Path
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from mtkit.artifacts.output import check_output, open_output
 from mtkit.corpus.text import normalise
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.estimation.estimator import Estimate
@@ -30,14 +32,14 @@ from mtkit.decoding.estimation.verdict import LOW_CONFIDENCE, FileVerdict
 from mtkit.decoding.reading import Reader
 from mtkit.decoding.search.forced import log_probabilities
 from mtkit.decoding.text.demands import find_unmet
-from mtkit.decoding.text.line import Copied, Line, Part
+from mtkit.decoding.text.line import Copied, Line, Part, Translation
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.sentences import SENTENCE_END
 from mtkit.decoding.text.text import Text
-from mtkit.errors import UserError
+from mtkit.errors import MtkitError, UserError
 from mtkit.models.folder import Place
 from mtkit.progress import progress
-from mtkit.report import header, plural, printable, table, wrap
+from mtkit.report import header, plural, printable, show, table, wrap
 from mtkit.scoring.line_files import load_lines
 from mtkit.symbols import EOS, PAD
 
@@ -56,29 +58,88 @@ class EstimatedLine:
 
     def record(self) -> dict[str, Any]:
         """Return the line as JSON."""
-        return {
-            "line": self.number,
-            "confidence": self.estimate.confidence,
-            "flags": list(self.estimate.flags),
-            "source": self.source,
-            "hypothesis": self.text,
-        }
+        return self.record_estimate() | {"source": self.source, "hypothesis": self.text}
+
+    def record_estimate(self) -> dict[str, Any]:
+        """Return the estimate as JSON, as `mtkit translate --flags` writes it."""
+        return {"line": self.number, **self.estimate.record()}
 
 
 @dataclass(frozen=True)
 class EstimatedFile:
-    """A file of translations, its verdict, and its lines with the least confidence."""
+    """A file of translations with its verdict."""
 
     name: str
     verdict: FileVerdict
-    worst: list[EstimatedLine]
+    lines: list[EstimatedLine] = field(default_factory=list)
 
-    def record(self) -> dict[str, Any]:
-        """Return the verdict as JSON."""
+    def worst(self, count: int) -> list[EstimatedLine]:
+        """Return the lines with the least confidence, the least first."""
+        known = [line for line in self.lines if line.estimate.confidence is not None]
+        return nsmallest(count, known, key=_confidence)
+
+    def record(self, worst: int = 0) -> dict[str, Any]:
+        """Return the verdict as JSON, with so many lines with the least confidence."""
         record: dict[str, Any] = {"hypotheses": self.name, **self.verdict.record()}
-        if self.worst:
-            record["worst"] = [line.record() for line in self.worst]
+        worst_lines = [line.record() for line in self.worst(worst)]
+        if worst_lines:
+            record["worst"] = worst_lines
         return record
+
+
+def estimate(
+    source: Path,
+    hypotheses: Sequence[Path],
+    model: Place | None,
+    *,
+    tag: str | None,
+    glossary: Path | None,
+    worst: int,
+    flags: Path | None,
+    fail_on: str | None,
+    as_json: bool,
+) -> None:
+    """Print what a model says of translations without references.
+
+    `flags`: where to write a JSON object for each line. `fail_on`: names of flags, with commas.
+
+    Raises:
+        UserError: as `estimate_files`, or a flag is unknown.
+        MtkitError: a line has one of the flags of `fail_on`.
+    """
+    failing = [] if fail_on is None else _parse_flags(fail_on)
+    if flags is not None:
+        if len(hypotheses) > 1:
+            raise UserError("--flags: give one file of translations")
+        check_output(flags, [source, *hypotheses, glossary])
+    files = estimate_files(source, hypotheses, model, tag=tag, glossary=glossary)
+    if flags is not None:
+        with open_output(flags) as (output, _):
+            for line in files[0].lines:
+                output.write(json.dumps(line.record_estimate()).encode() + b"\n")
+    records = [file.record(worst) for file in files]
+    show(records, lambda _: estimate_table(files, worst), as_json=as_json)
+    for file in files:
+        _fail_on(failing, file)
+
+
+def _parse_flags(text: str) -> list[str]:
+    """Return the names of flags between commas; raise UserError if there is no such flag."""
+    names = [name.strip() for name in text.split(",")]
+    known_names = [flag.name for flag in FLAGS]
+    for name in names:
+        if name not in known_names:
+            raise UserError(f"--fail-on: no flag {name!r}; choose from {', '.join(known_names)}")
+    return names
+
+
+def _fail_on(names: Sequence[str], file: EstimatedFile) -> None:
+    """Raise MtkitError if a line of the file has one of these flags."""
+    for name in names:
+        flagged_lines = [line for line in file.lines if name in line.estimate.flags]
+        if flagged_lines:
+            count = plural(len(flagged_lines), "line")
+            raise MtkitError(f"{file.name}:{flagged_lines[0].number}: {count} flagged {name}")
 
 
 def estimate_files(
@@ -88,9 +149,8 @@ def estimate_files(
     *,
     tag: str | None = None,
     glossary: Path | None = None,
-    worst: int = 0,
 ) -> list[EstimatedFile]:
-    """Estimate files of translations with a model; `worst`: how many lines to keep per file.
+    """Estimate files of translations with a model.
 
     `tag`: the target tag of all lines, for a model of several languages. `glossary`: a file of
     terms (default: that of the model).
@@ -115,36 +175,42 @@ def estimate_files(
                 "least 100 validation lines"
             )
         files = [
-            EstimatedFile(name, FileVerdict(translator.estimator.calibration), [])
+            EstimatedFile(name, FileVerdict(translator.estimator.calibration))
             for name in texts_by_file
         ]
         reader = Reader.of(translator.models[0], "auto")
         with progress("scoring", len(sources), "lines") as shown:
             for start in range(0, len(sources), WINDOW):
-                window = slice(start, start + WINDOW)
-                own = translator.submit(sources[window]).result()
+                window = sources[start : start + WINDOW]
+                own = translator.submit(window).result()
                 for file in files:
-                    texts = texts_by_file[file.name][window]
-                    forced = estimate_lines(reader, translator, sources[window], texts)
-                    estimates = [
-                        translation.estimate if normalise(translation.text) == text else estimate
-                        for translation, text, estimate in zip(own, texts, forced, strict=True)
-                    ]
+                    texts = texts_by_file[file.name][start : start + WINDOW]
+                    forced = estimate_lines(reader, translator, window, texts)
+                    estimates = _choose_estimates(own, texts, forced)
                     file.verdict.add(estimates)
-                    lines = [
-                        EstimatedLine(row, source, text, estimate)
-                        for row, source, text, estimate in zip(
-                            count(start + 1), sources[window], texts, estimates, strict=False
-                        )
-                        if estimate.confidence is not None
-                    ]
-                    file.worst[:] = nsmallest(worst, [*file.worst, *lines], key=_confidence)
+                    numbers = count(start + 1)
+                    lines = map(EstimatedLine, numbers, window, texts, estimates)
+                    file.lines.extend(lines)
                 shown.advance(len(own))
     return files
 
 
+def _choose_estimates(
+    own: Sequence[Translation], texts: Sequence[str], forced: Sequence[Estimate]
+) -> list[Estimate]:
+    """Return the estimate of the search for each text that the model writes itself.
+
+    Others get that of teacher forcing.
+    """
+    estimates: list[Estimate] = []
+    for translation, text, forced_estimate in zip(own, texts, forced, strict=True):
+        is_own = normalise(translation.text) == text
+        estimates.append(translation.estimate if is_own else forced_estimate)
+    return estimates
+
+
 def _confidence(line: EstimatedLine) -> float:
-    """Return the confidence of a line; `estimate_files` keeps only lines that have one."""
+    """Return the confidence of a line that has one."""
     return line.estimate.confidence or 0.0
 
 
@@ -154,10 +220,11 @@ def estimate_lines(
     """Return the estimates of existing translations by teacher forcing; both have one model."""
     tokenizer = reader.tokenizer
     window = open_window([Line(source) for source in sources], tokenizer, translator.request)
-    parts_by_line = [
-        _pair_parts([part.ids for part in line.parts], _without_copied(text, line.pieces), reader)
-        for line, text in zip(window.lines, texts, strict=True)
-    ]
+    parts_by_line: list[list[tuple[list[int], list[int]]]] = []
+    for line, text in zip(window.lines, texts, strict=True):
+        source_parts = [part.ids for part in line.parts]
+        translated_text = _without_copied(text, line.pieces)
+        parts_by_line.append(_pair_parts(source_parts, translated_text, reader))
     # The parts of all lines are scored together, so that batches are full.
     all_parts = list(chain.from_iterable(parts_by_line))
     scores = iter(_score(reader, all_parts))
@@ -227,16 +294,21 @@ def _split_at_ends(text: str) -> list[str]:
 
 def _score(reader: Reader, pairs: Sequence[tuple[list[int], list[int]]]) -> list[float]:
     """Return log P of each target given its source; batches have pairs of similar lengths."""
-    tokenizer, settings = reader.tokenizer, reader.settings
+    tokenizer = reader.tokenizer
+    settings = reader.settings
+    device = reader.model.device
     before_source, before_target = tokenizer.language_symbols(settings.tag, settings.source_tag)
+    extra = len(before_source) + len([EOS])
     scores = [0.0] * len(pairs)
-    for rows in _cut_by_length(pairs, settings.batch_tokens, extra=len(before_source) + len([EOS])):
-        sources = [[*before_source, *pairs[row][0]] for row in rows]
-        targets = [[*before_target, *pairs[row][1]] for row in rows]
+    for rows in _cut_by_length(pairs, settings.batch_tokens, extra):
+        sources: list[list[int]] = []
+        targets: list[list[int]] = []
+        for row in rows:
+            source, target = pairs[row]
+            sources.append([*before_source, *source])
+            targets.append([*before_target, *target])
         batch_scores = log_probabilities(
-            reader.model,
-            _pad(sources).to(reader.model.device),
-            _pad(targets).to(reader.model.device),
+            reader.model, _pad(sources).to(device), _pad(targets).to(device)
         )
         for row, score in zip(rows, batch_scores.tolist(), strict=True):
             scores[row] = score
@@ -253,8 +325,9 @@ def _cut_by_length(
     widths = [max(len(source), len(target)) + extra for source, target in pairs]
     remaining_rows = sorted(range(len(pairs)), key=lambda row: widths[row])
     while remaining_rows:
-        # The last row has the longest pair, so it tells the width of the whole batch.
-        batch_size = max(1, batch_tokens // widths[remaining_rows[-1]])
+        # All rows of a batch are padded to the width of its longest pair.
+        longest_row = remaining_rows[-1]
+        batch_size = max(1, batch_tokens // widths[longest_row])
         yield remaining_rows[-batch_size:]
         remaining_rows = remaining_rows[:-batch_size]
 
@@ -273,27 +346,32 @@ def _show_chrf(verdict: FileVerdict) -> str:
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def estimate_table(files: Sequence[EstimatedFile]) -> Iterator[str]:
-    """Yield the verdicts, a column for each file, then the lines with the least confidence."""
+def estimate_table(files: Sequence[EstimatedFile], worst: int) -> Iterator[str]:
+    """Yield the verdicts, a column for each file, then so many lines with the least confidence."""
     verdicts = [file.verdict for file in files]
     rows = header([""], [file.name for file in files])
-    rows.append(["predicted chrF2", *map(_show_chrf, verdicts)])
+    predictions = [_show_chrf(verdict) for verdict in verdicts]
+    rows.append(["predicted chrF2", *predictions])
     low_counts = [f"{verdict.low:,} of {verdict.lines:,}" for verdict in verdicts]
     rows.append([f"lines below {100 * LOW_CONFIDENCE:.0f}", *low_counts])
     for flag in FLAGS:
         counts = [verdict.flags[flag.name] for verdict in verdicts]
         if any(counts):
-            rows.append([f"flag {flag.name}", *(f"{count:,}" for count in counts)])
+            shown_counts = [f"{count:,}" for count in counts]
+            rows.append([f"flag {flag.name}", *shown_counts])
     yield from table(rows)
     for file in files:
         if file.verdict.is_unlike:
+            description = next(file.verdict.describe())
             yield ""
-            yield from wrap(f"{file.name}: {next(file.verdict.describe())}")
-        if file.worst:
+            yield from wrap(f"{file.name}: {description}")
+        worst_lines = file.worst(worst)
+        if worst_lines:
             yield ""
             yield f"{file.name}: the least confidence"
-        for line in file.worst:
+        for line in worst_lines:
             flags = ", ".join(line.estimate.flags)
-            yield f"line {line.number}  {100 * _confidence(line):.2f}  {flags}".rstrip()
+            confidence = 100 * _confidence(line)
+            yield f"line {line.number}  {confidence:.2f}  {flags}".rstrip()
             yield from wrap(printable(line.source), f"  {'source':12}")
             yield from wrap(printable(line.text), f"  {'hypothesis':12}")

@@ -129,9 +129,11 @@ def test_the_prediction_for_a_file_is_that_of_the_command_that_wrote_it(
     assert call("translate", str(source), "-m", model, *outputs) == 0
     said = capsys.readouterr().err
     written = [json.loads(line) for line in flags.read_text().splitlines()]
+    again = tmp_path / "again.jsonl"
     options = ["--source", str(source), "-m", model, "--worst", "9", "--json"]
-    assert call("score", str(output), *options) == 0
+    assert call("score", str(output), *options, "--flags", str(again)) == 0
     (record,) = json.loads(capsys.readouterr().out)
+    assert again.read_text() == flags.read_text()
     for line in record["worst"]:
         of_translate = written[line["line"] - 1]
         assert line["flags"] == of_translate["flags"]
@@ -141,6 +143,23 @@ def test_the_prediction_for_a_file_is_that_of_the_command_that_wrote_it(
         assert f"{record['unlike']} of {record['lines']} lines are unlike" in said
     else:
         assert f"predicted chrF {record['predicted_chrf']:.1f}" in said
+
+
+def test_a_flag_fails_the_command_after_the_verdict_and_names_its_first_line(
+    tmp_path: Path, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, hypothesis = files
+    model = write_model_with(tmp_path / "model", ESTIMATOR)
+    options = ["--source", str(source), "-m", str(model), "--fail-on"]
+    assert call("score", str(hypothesis), *options, "placeholder, loop") == 1
+    captured = capsys.readouterr()
+    assert "predicted chrF2" in captured.out
+    assert captured.err.splitlines()[-1].endswith(f"{hypothesis}:2: 1 line flagged loop")
+    assert call("score", str(hypothesis), *options, "placeholder") == 0
+    capsys.readouterr()
+    for unknown in ("lop", "", "loop,"):
+        assert call("score", str(hypothesis), *options, unknown) == 2
+        assert "no flag" in capsys.readouterr().err
 
 
 def test_a_file_unlike_the_training_text_has_no_predicted_chrf(
@@ -189,5 +208,9 @@ def test_what_cannot_be_estimated_is_refused(tmp_path: Path, files: tuple[Path, 
         [str(hypothesis), *given_source, "--paired"],
         [str(hypothesis), *given_source, "--language", "de"],
         [str(hypothesis), *given_source, "-r", str(source), "--worst", "1", "-m", str(model)],
+        [str(hypothesis), "-r", str(source), "--fail-on", "loop"],
+        [str(hypothesis), str(source), *given_source, "--flags", str(tmp_path / "flags.jsonl")],
+        [str(hypothesis), *given_source, "--flags", str(hypothesis)],
+        [str(hypothesis), *given_source, "--flags", str(source)],
     ):
         assert call("score", *arguments) == 2
