@@ -100,8 +100,8 @@ def test_links_and_named_files_exist(name: str) -> None:
         assert file in files, file
 
 
-def test_the_readme_has_a_line_for_each_folder_of_the_package() -> None:
-    tree = README.partition("## Where things are\n\n```\n")[2].partition("```")[0]
+def test_the_tree_has_a_line_for_each_folder_of_the_package() -> None:
+    tree = TEXTS["CONTRIBUTING.md"].partition("## Where things are\n\n```\n")[2].partition("```")[0]
     listed = [line.split()[0] for line in tree.splitlines() if line.startswith("  ")]
     folders = {f"{path.parent.name}/" for path in (ROOT / "mtkit").glob("*/__init__.py")}
     assert sorted(listed) == sorted(folders)
