@@ -74,6 +74,9 @@ class Translation:
     alignment: set[tuple[int, int]] = field(default_factory=set)
     """Links (i, j) from word i of the line to word j of `text`, numbered from 0, if requested."""
 
+    def __str__(self) -> str:
+        return self.text
+
     @property
     def flags(self) -> tuple[str, ...]:
         """What is probably wrong: names of `mtkit.decoding.estimation.flags.FLAGS`."""
