@@ -98,6 +98,16 @@ def test_every_data_file_of_the_package_is_installed() -> None:
     assert {path for path in data if path.name != "README.md"} <= listed
 
 
+def test_the_licence_of_every_dependency_of_users_is_listed() -> None:
+    groups = {"": PROJECT["project"]["dependencies"]}
+    groups |= PROJECT["project"]["optional-dependencies"]
+    del groups["dev"]
+    dependencies = {Requirement(text).name for texts in groups.values() for text in texts}
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    table = page.partition("## Dependencies and their licences")[2]
+    assert dependencies <= set(re.findall(r"[\w.-]+", table))
+
+
 def test_the_package_is_typed_and_has_a_version() -> None:
     assert (resources.files("mtkit") / "py.typed").is_file()
     assert metadata.version("mtkit") == mtkit.__version__
