@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
@@ -68,10 +69,11 @@ class Download:
         try:
             with _errors_of_hub(self.name, self.revision):
                 # The revision, not its commit: so the hub's cache knows the commit of the revision.
-                folder = snapshot_download(
-                    self.name, revision=self.revision, allow_patterns=[*marian.MODEL_FILES]
-                )
-                return Path(folder)
+                download = partial(snapshot_download, self.name, revision=self.revision)
+                folder = Path(download(allow_patterns=[*marian.MODEL_FILES]))
+                if shards := marian.find_shards(folder):
+                    download(allow_patterns=sorted(set(shards.values())))
+                return folder
         except UnreachableHubError as error:
             raise UserError(
                 f"{self.name}: the download was interrupted, because {error}; the same command "
@@ -91,9 +93,10 @@ def ask_hub(name: str, revision: str | None) -> Download:
             lambda hub: hub.model_info(name, revision=revision, timeout=HUB_SECONDS)
         )
         files = {file.rfilename for file in facts.siblings or []}
-        if marian.WEIGHTS_FILE not in files:
+        if files.isdisjoint({marian.WEIGHTS_FILE, marian.INDEX_FILE}):
             converted = _find_converted(name) if revision is None else None
-            if converted is None or marian.PICKLE_FILE not in files:
+            pickles = {marian.PICKLE_FILE, marian.PICKLE_INDEX_FILE}
+            if converted is None or files.isdisjoint(pickles):
                 raise _missing_weights_error(name, revision)
             say(f"{name} has only a pickle; using the safetensors of {name}@{converted}")
             return ask_hub(name, converted)

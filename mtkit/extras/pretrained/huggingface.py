@@ -300,8 +300,7 @@ def import_model(folder: Path, output: Path, origin: Mapping[str, str]) -> Artif
     }
     model_config = validated(ModelConfig, values, str(folder))
     settings = {"of": "huggingface", **model_config.model_dump()}
-    files = [folder / name for name in marian.MODEL_FILES if (folder / name).is_file()]
-    inputs = {file.name: hash_file(file) for file in files}
+    inputs = {file.name: hash_file(file) for file in marian.find_files(folder)}
     parameters = sum(weight.numel() for weight in weights.values())
     report = {"parameters": parameters, "origin": dict(origin)}
     with create(output, "model", settings, inputs, report) as draft:
@@ -377,6 +376,23 @@ def _has_row_per_symbol(name: str, weight: Tensor) -> bool:
     return ".layers." not in name and not is_norm
 
 
+def _read_tensors(folder: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Read the weights that `expected` names, from one file or from shards."""
+    shards = marian.find_shards(folder)
+    missing = expected.keys() - shards.keys()
+    if shards and missing:
+        raise UserError(f"{folder / marian.INDEX_FILE}: {min(missing)} is missing")
+    expected_by_file: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in expected.items():
+        file_name = shards.get(name, marian.WEIGHTS_FILE)
+        expected_by_file.setdefault(file_name, {})[name] = tensor
+    tensors: dict[str, Tensor] = {}
+    for file_name, some in expected_by_file.items():
+        path = marian.find_file(folder, file_name)
+        tensors |= read_weights(path, some, may_hold_others=True)
+    return tensors
+
+
 def _import_weights(
     folder: Path, settings: TransformerSettings, source: Symbols, target: Symbols
 ) -> dict[str, Tensor]:
@@ -389,8 +405,7 @@ def _import_weights(
     has_bias = settings.norm == "post"  # M2M-100 has none
     if has_bias:
         expected[marian.OUTPUT_BIAS] = torch.empty(1, target.size, device="meta")
-    path = marian.find_file(folder, marian.WEIGHTS_FILE)
-    tensors = read_weights(path, expected, may_hold_others=True)
+    tensors = _read_tensors(folder, expected)
     weights = {}
     for name, their_name in their_names.items():
         weight = tensors[their_name]

@@ -18,6 +18,8 @@ from mtkit.errors import UserError
 from mtkit.symbols import SPACE
 
 WEIGHTS_FILE, PICKLE_FILE = "model.safetensors", "pytorch_model.bin"
+INDEX_FILE, PICKLE_INDEX_FILE = f"{WEIGHTS_FILE}.index.json", f"{PICKLE_FILE}.index.json"
+"""A large model has its weights in several files, the shards, and an index of them."""
 CONFIG_FILE, GENERATION_FILE = "config.json", "generation_config.json"
 TOKENIZER_FILE = "tokenizer_config.json"
 SOURCE_SPM, TARGET_SPM = "source.spm", "target.spm"
@@ -26,6 +28,7 @@ SENTENCEPIECE_FILE, SYMBOLS_FILE = "sentencepiece.bpe.model", "special_tokens_ma
 """Files of M2M-100 and NLLB models, which have no `source.spm` and `target.spm`."""
 MODEL_FILES = (
     WEIGHTS_FILE,
+    INDEX_FILE,
     CONFIG_FILE,
     GENERATION_FILE,
     TOKENIZER_FILE,
@@ -36,7 +39,7 @@ MODEL_FILES = (
     SENTENCEPIECE_FILE,
     SYMBOLS_FILE,
 )
-"""All files that an import reads."""
+"""All files that an import reads, except shards."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ PARAMETER_NAMES = {
 }
 """Parts of a layer, each with a weight and a bias; an encoder layer has no cross attention."""
 
+_SHARD = re.compile(r"[\w.-]+\.safetensors")
 _CODE = re.compile(f"{SPACE}?(>>.+<<)")
 
 
@@ -113,14 +117,43 @@ def find_file(folder: Path, name: str) -> Path:
     path = Path(os.path.realpath(folder / name))
     if path.is_file():
         return path
-    if name == WEIGHTS_FILE and (folder / PICKLE_FILE).exists():
-        raise UserError(
-            f"{folder / PICKLE_FILE} is never loaded, because a pickle may run any code; "
-            f"write {name} "
-            f'beside it with transformers, AutoModelForSeq2SeqLM.from_pretrained("{folder}")'
-            f'.save_pretrained("{folder}")'
-        )
+    for pickle in (PICKLE_FILE, PICKLE_INDEX_FILE):
+        if name == WEIGHTS_FILE and (folder / pickle).exists():
+            raise UserError(
+                f"{folder / pickle} is never loaded, because a pickle may run any code; "
+                f"write {name} "
+                f'beside it with transformers, AutoModelForSeq2SeqLM.from_pretrained("{folder}")'
+                f'.save_pretrained("{folder}")'
+            )
+    if _SHARD.fullmatch(name) and name != WEIGHTS_FILE:
+        raise UserError(f"{folder} has no {name}, which {INDEX_FILE} names; bring that file, too")
     raise UserError(f"{folder} has no {name}, so it is not a model that mtkit imports")
+
+
+def find_shards(folder: Path) -> dict[str, str]:
+    """Return the name of the shard that holds each weight; empty if one file holds all weights."""
+    if (folder / WEIGHTS_FILE).is_file() or not (folder / INDEX_FILE).is_file():
+        return {}
+    shards = read_json_object(folder, INDEX_FILE).get("weight_map")
+    if not isinstance(shards, dict):
+        raise UserError(f"{folder / INDEX_FILE} has no weight_map, which lists the shards")
+    for shard in shards.values():
+        # An index from elsewhere could name any file of the user.
+        if not isinstance(shard, str) or _SHARD.fullmatch(shard) is None:
+            raise UserError(f"{folder / INDEX_FILE} names {shard!r}, which is not a shard")
+    return shards
+
+
+def find_files(folder: Path) -> list[Path]:
+    """Return the files of a folder that an import reads.
+
+    Raises:
+        UserError: weights are missing.
+    """
+    shards = dict.fromkeys(find_shards(folder).values())
+    for name in shards or [WEIGHTS_FILE]:
+        find_file(folder, name)
+    return [folder / name for name in (*MODEL_FILES, *shards) if (folder / name).is_file()]
 
 
 def read_json_object(folder: Path, name: str) -> dict[str, Any]:

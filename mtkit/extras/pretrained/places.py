@@ -71,12 +71,7 @@ def _is_foreign_folder(path: Path) -> bool:
 
 
 def _import_folder(folder: Path, place: str) -> Path:
-    marian.find_file(folder, marian.WEIGHTS_FILE)  # raises UserError if it is missing
-    hashes: dict[str, str] = {}
-    for name in marian.MODEL_FILES:
-        file = folder / name
-        if file.is_file():
-            hashes[name] = hash_file(file)
+    hashes = {file.name: hash_file(file) for file in marian.find_files(folder)}
     return _import_once(folder, place, key={"files": hashes}, origin={"place": place})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,15 @@ from torch import Tensor
 
 from commands import call
 from folders import SENTENCES
+from hubs import MAIN, Repository, serving, use_hub
 from m2m_models import NLLB_LANGUAGES, write_m2m, write_nllb
+from mtkit.artifacts.runs import WEIGHTS, find_given_model
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.text.line import Line
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.errors import UserError
 from mtkit.extras.html.export import export_to_html
+from mtkit.extras.pretrained import marian
 from mtkit.extras.pretrained.huggingface import export_to_huggingface, from_huggingface
 from mtkit.extras.pretrained.m2m import read_m2m_vocabulary
 from mtkit.models.folder import open_model
@@ -230,6 +234,65 @@ def test_an_import_that_fails_names_the_fault(case: str, transformers: Any, tmp_
     with pytest.raises(UserError, match=message):
         from_huggingface(theirs, tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.fixture(scope="module")
+def shards(transformers: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model `whole`, and `shards` with the same weights in several files."""
+    folder = tmp_path_factory.mktemp("shards")
+    write_nllb(transformers, folder / "whole", SENTENCES * 20)
+    shutil.copytree(folder / "whole", folder / "shards")
+    (folder / "shards/model.safetensors").unlink()
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder / "whole")
+    model.save_pretrained(folder / "shards", max_shard_size="10KB")
+    return folder
+
+
+def test_shards_are_the_same_model_as_one_file(
+    shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {path.name for path in (shards / "shards").glob("*.safetensors")}
+    assert len(names) > 1
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    expected = load_file(find_given_model(str(shards / "whole")).path / WEIGHTS)
+    on_hub = Path(shutil.copytree(shards / "shards", tmp_path / "on-hub"))
+    (on_hub / "model.fp16-00001-of-00001.safetensors").write_text("another variant")
+    with serving({"facebook/nllb": Repository({MAIN: on_hub})}) as hub:
+        use_hub(hub.url, tmp_path / "hub-cache", monkeypatch)
+        for place in (str(shards / "shards"), "facebook/nllb"):
+            actual = load_file(find_given_model(place).path / WEIGHTS)
+            assert actual.keys() == expected.keys()
+            assert all(torch.equal(actual[name], expected[name]) for name in expected)
+        assert {name for name in hub.requests if name.endswith(".safetensors")} == names
+
+
+SHARDS: dict[str, tuple[Callable[[dict[str, str]], Any], str]] = {
+    "a missing weight": (
+        lambda shards: {name: file for name, file in shards.items() if "1.fc1" not in name},
+        r"index\.json: model\.decoder\.layers\.1\.fc1\.bias is missing",
+    ),
+    "a missing shard": (
+        lambda shards: dict.fromkeys(shards, "model-7.safetensors"),
+        r"has no model-7\.safetensors, which model\.safetensors\.index\.json names; bring",
+    ),
+    "a file elsewhere": (
+        lambda shards: dict.fromkeys(shards, "../x.safetensors"),
+        "names '../x.safetensors', which is not a shard",
+    ),
+    "no shards": (lambda _: None, "has no weight_map, which lists the shards"),
+}
+
+
+@pytest.mark.parametrize("case", SHARDS)
+def test_shards_that_cannot_be_read_are_one_line(case: str, shards: Path, tmp_path: Path) -> None:
+    change, message = SHARDS[case]
+    folder = Path(shutil.copytree(shards / "shards", tmp_path / "shards"))
+    path = folder / marian.INDEX_FILE
+    index = json.loads(path.read_text())
+    path.write_text(json.dumps({"weight_map": change(index["weight_map"])}))
+    with pytest.raises(UserError, match=message):
+        from_huggingface(folder, tmp_path / "model")
 
 
 def test_a_page_for_browsers_refuses_it_by_name(pair: Pair, tmp_path: Path) -> None:
