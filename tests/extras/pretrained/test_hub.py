@@ -23,12 +23,16 @@ from folders import SENTENCES, as_if_trained, train, write_model
 from hubs import MAIN, Hub, Repository, serving, use_hub
 from m2m_models import write_nllb
 from mtkit.artifacts.runs import find_given_model
+from mtkit.config.yaml import load_config
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.extras.pretrained import hub as hub_module
 from mtkit.extras.pretrained import marian
 from mtkit.extras.pretrained.huggingface import export_to_huggingface
+from mtkit.extras.serve.directions import find_directions
 from mtkit.models.weights import save_weights
+from servers import application
+from tasks import write_reversal_task
 
 pytestmark = pytest.mark.slow
 NAME = "Helsinki-NLP/opus-mt-a-b"
@@ -100,6 +104,32 @@ def test_a_model_of_many_languages_translates_by_its_name(
     assert len(out.splitlines()) == 1
     assert "licence: cc-by-nc-4.0" in err and "the source is eng_Latn unless" in err
     assert hub.requests["sentencepiece.bpe.model"] == 1
+
+
+def test_a_server_and_the_default_model_take_a_name(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    (expected,) = load(NAME).translate(["A dog runs."])
+    directions = find_directions([f"en:de={NAME}"])
+    with application({NAME: load(NAME)}, directions) as send:
+        fields = {"q": "A dog runs.", "source": "en", "target": "de"}
+        answer = send("POST", "/translate", json=fields)
+    assert answer.json()["translatedText"] == expected
+    Path("in.txt").write_text("A dog runs.\n", "utf-8")
+    monkeypatch.setenv("MTKIT_MODEL", NAME)
+    capsys.readouterr()
+    assert call("translate", "in.txt") == 0
+    assert capsys.readouterr().out == f"{expected}\n"
+    assert hub.requests["model.safetensors"] == 1
+
+
+def test_init_adapts_a_model_by_its_name(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mtkit.init.trial.TRIAL_SECONDS", 0.1)
+    write_reversal_task(Path())
+    names = ("train.src", "train.tgt", "--languages", "en", "de")
+    assert call("init", *names, "--from", NAME, "--minutes", "1") == 0
+    assert load_config("mtkit.yaml").training.init_from == NAME
+    assert hub.requests["model.safetensors"] == 1
 
 
 def test_only_the_files_that_are_read_are_downloaded(hub: Hub, exported: Path) -> None:
