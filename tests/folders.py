@@ -69,7 +69,7 @@ def write_model(
     tokenizer: Tokenizer,
     kind: ModelSettings,
     change: Callable[[EncoderDecoder], None] = lambda model: None,
-    **decoding: float,
+    **decoding: Any,
 ) -> Path:
     """Write a model folder with random weights and large sublayers, modified by `change`."""
     torch.manual_seed(0)

@@ -54,17 +54,14 @@ class NewModel(Proposal):
             yield f"expect of {corpus.tag}, without what it learns from the others: {expected}"
 
 
-@dataclass(frozen=True)
 class FromScratch(Start):
     """A start from random weights."""
-
-    minutes: float
 
     def propose(
         self, facts: CorpusFacts, sample: Sequence[Pair], texts: Sequence[CorpusRows]
     ) -> tuple[CorpusFacts, NewModel]:
         """Plan a new model; return the facts with the largest vocabulary for the text, if known."""
-        facts, plan = find_plan(facts, sample, self.minutes)
+        facts, plan = find_plan(facts, sample, self.options.minutes)
         return facts, NewModel(plan)
 
 

@@ -77,17 +77,16 @@ def init(options: InitOptions) -> None:
     start = _choose_start(options)
     with ExitStack() as stack:
         texts: list[CorpusRows] = []
-        for corpus in options.corpora:
+        for corpus in start.options.corpora:
             texts.append(stack.enter_context(temporary_rows(corpus, allow_unequal=True)))
         existing: dict[str, CorpusRows] = {}
-        for part, corpus in options.existing.items():
+        for part, corpus in start.options.existing.items():
             with blame_setting((f"--{part}",)):
                 existing[part] = stack.enter_context(temporary_rows(corpus))
-        _write(options, start, load, texts, existing)
+        _write(start, load, texts, existing)
 
 
 def _write(
-    options: InitOptions,
     start: Start,
     load: str | None,
     texts: Sequence[CorpusRows],
@@ -97,6 +96,7 @@ def _write(
 
     `load`: how busy the machine was, or None.
     """
+    options = start.options
     reports: list[CorpusReport] = []
     for rows, corpus in zip(texts, options.corpora, strict=True):
         report = check_rows(rows, _declared_languages(options, corpus))
@@ -148,7 +148,7 @@ def _write(
 def _choose_start(options: InitOptions) -> Start:
     """Return random weights, or the given model if there is one; check that it suits the run."""
     if options.given is None:
-        return FromScratch(options.minutes)
+        return FromScratch(options)
     start: Start = load_plugin("actions", "from")(options)
     return start
 

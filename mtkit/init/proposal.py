@@ -91,6 +91,10 @@ class Proposal(ABC):
 class Start(ABC):
     """What training starts from: random weights, or those of a given model."""
 
+    def __init__(self, options: InitOptions) -> None:
+        self.options = options
+        """What the user asks for; a given model may name the languages in its own way."""
+
     @property
     def held_out(self) -> frozenset[int]:
         """Keys of text that measures the given model: none of it may be trained on."""

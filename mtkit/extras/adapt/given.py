@@ -11,7 +11,6 @@ from itertools import chain
 import numpy as np
 import torch
 
-from mtkit.artifacts.runs import find_given_model, follow_latest
 from mtkit.batching.build import find_batches
 from mtkit.config.corpora import Corpus, TableCorpus, TextCorpus
 from mtkit.corpus.importers import find_importer
@@ -27,12 +26,12 @@ from mtkit.extras.adapt.old_text import (
     validation_pairs,
 )
 from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.folder import OpenedModel, open_model
+from mtkit.models.folder import OpenedModel
 from mtkit.models.weights import load_model
 from mtkit.report import warn
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.train_spm import check_target_tags, find_unknown_letters
+from mtkit.tokenizer.train_spm import find_unknown_letters
 from mtkit.training.batch import Side, pack_batch
 from mtkit.training.loss import TrainingLoss
 
@@ -107,22 +106,14 @@ class GivenModel:
         return replace(self, old_text=old_text, old_training=OldTraining())
 
 
-def open_given_model(
-    place: str, keep: Corpus | None, target_tags: Sequence[str] = ()
-) -> GivenModel:
-    """Open the model that `--from` names, and find its old text.
+def find_old_text(opened: OpenedModel, place: str, keep: Corpus | None) -> GivenModel:
+    """Return the model that `--from` names with its old text.
 
     `keep`: the text to keep; None: the validation set of the model's run, if it is at hand.
-    `target_tags`: those of the new corpora.
 
     Raises:
-        UserError: there is no such model, it lacks a tag, or the text cannot be read.
+        UserError: the text cannot be read.
     """
-    place = follow_latest(place)
-    with blame_setting(("--from",)):
-        opened = open_model(find_given_model(place).path)
-    with blame_setting(("--tags",)):
-        check_target_tags(opened.tokenizer, target_tags)
     old_training = OldTraining()
     old_text: list[Pair] = []
     batches = find_batches(opened.artifact, opened.run)

@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from mtkit.artifacts.runs import check_other_run
+from mtkit.artifacts.runs import check_other_run, find_given_model, follow_latest
 from mtkit.corpus.read import Pair, paths_of
 from mtkit.corpus.store import CorpusRows
 from mtkit.errors import UserError, blame_setting
 from mtkit.extras.adapt.from_model import AdaptedModel, propose_adaptation
-from mtkit.extras.adapt.given import describe_swap, open_given_model
+from mtkit.extras.adapt.given import describe_swap, find_old_text
+from mtkit.extras.adapt.languages import name_languages
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.proposal import InitOptions, Start
+from mtkit.models.folder import open_model
 
 
 class FromModel(Start):
     """A start from the weights of the given model."""
 
     def __init__(self, options: InitOptions) -> None:
-        """Open the given model; check that it suits the run and the target tags."""
+        """Open the given model; check that it suits the run and the languages of the corpora."""
         assert options.given is not None
-        tags = [corpus.target_tag for corpus in options.corpora if corpus.target_tag]
-        self.options = options
-        self.given = open_given_model(options.given, options.keep, tags)
+        place = follow_latest(options.given)
         with blame_setting(("--run",)):
-            check_other_run(self.given.place, options.run_folder)
+            check_other_run(place, options.run_folder)
+        with blame_setting(("--from",)):
+            opened = open_model(find_given_model(place).path)
+        opened, options = name_languages(opened, options)
+        super().__init__(options)
+        self.given = find_old_text(opened, place, options.keep)
 
     @property
     def held_out(self) -> frozenset[int]:

@@ -366,7 +366,7 @@ def test_named_old_text_has_the_tag_of_the_corpus(tagged: Path, capsys: Capture)
 @pytest.mark.parametrize(
     ("model", "tags", "words"),
     [
-        ("tagged", [], "give each corpus the target tag"),
+        ("tagged", [], "the target language could not be identified; name its tag"),
         ("tagged", ["--tags", "cc"], "no target tag 'cc'; choose from aa, bb"),
         ("given", ["--tags", "aa"], "no target tag 'aa'; leave it out"),
     ],

@@ -23,7 +23,6 @@ from folders import SENTENCES, as_if_trained, train, write_model
 from hubs import MAIN, Hub, Repository, serving, use_hub
 from m2m_models import write_nllb
 from mtkit.artifacts.runs import find_given_model
-from mtkit.config.yaml import load_config
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.extras.pretrained import hub as hub_module
@@ -32,7 +31,6 @@ from mtkit.extras.pretrained.huggingface import export_to_huggingface
 from mtkit.extras.serve.directions import find_directions
 from mtkit.models.weights import save_weights
 from servers import application
-from tasks import write_reversal_task
 
 pytestmark = pytest.mark.slow
 NAME = "Helsinki-NLP/opus-mt-a-b"
@@ -120,15 +118,6 @@ def test_a_server_and_the_default_model_take_a_name(
     capsys.readouterr()
     assert call("translate", "in.txt") == 0
     assert capsys.readouterr().out == f"{expected}\n"
-    assert hub.requests["model.safetensors"] == 1
-
-
-def test_init_adapts_a_model_by_its_name(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mtkit.init.trial.TRIAL_SECONDS", 0.1)
-    write_reversal_task(Path())
-    names = ("train.src", "train.tgt", "--languages", "en", "de")
-    assert call("init", *names, "--from", NAME, "--minutes", "1") == 0
-    assert load_config("mtkit.yaml").training.init_from == NAME
     assert hub.requests["model.safetensors"] == 1
 
 

@@ -300,23 +300,26 @@ def test_a_page_for_browsers_refuses_it_by_name(pair: Pair, tmp_path: Path) -> N
         export_to_html(str(pair.path), tmp_path / "page.html")
 
 
-def test_init_adapts_a_model_to_a_corpus(transformers: Any, tmp_path: Path) -> None:
-    """From a folder of theirs to a run, whose model translates, exports and says its languages."""
+def test_init_adapts_a_model_of_the_hub_to_a_corpus(
+    transformers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a name on the hub to a run, whose model translates without options."""
+    monkeypatch.setattr("mtkit.init.trial.TRIAL_SECONDS", 0.1)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
     write_reversal_task(tmp_path)
     text = (tmp_path / "train.src").read_text().splitlines()
     text += (tmp_path / "train.tgt").read_text().splitlines()
     theirs = write_nllb(transformers, tmp_path / "theirs", text)
-    names = [str(tmp_path / name) for name in ("train.src", "train.tgt")]
-    config = str(tmp_path / "c.yaml")
-    options = ["--from", str(theirs), "--tags", "yo", "--minutes", "0.5", "-o", config]
-    assert call("init", *names, *options, "--run", str(tmp_path / "run")) == 0
-    assert (
-        call("run", "-c", config, "--set", "training.steps=8", "--set", "training.max_harm=null")
-        == 0
-    )
+    options = ["--from", "facebook/nllb", "--languages", "de", "yo", "--minutes", "0.5"]
+    changes = ["--set", "training.steps=8", "--set", "training.max_harm=null"]
+    with serving({"facebook/nllb": Repository({MAIN: theirs})}) as hub:
+        use_hub(hub.url, tmp_path / "hub-cache", monkeypatch)
+        assert call("init", "train.src", "train.tgt", *options, "--run", "run") == 0
+        assert call("run", *changes) == 0
     model = tmp_path / "run"
-    assert open_model(model).config.decoding.source_tag == "eng_Latn"
-    translator = load(model, "cpu", tag="yor_Latn")
-    assert len(translator.translate(["ant bee", "cat"])) == 2
+    decoding = open_model(model).config.decoding
+    assert (decoding.source_tag, decoding.tag) == ("deu_Latn", "yor_Latn")
+    assert len(load(model, "cpu").translate(["ant bee", "cat"])) == 2
     with pytest.raises(UserError, match="M2M-100 has no output bias"):
         export_to_huggingface(str(model), tmp_path / "back")
