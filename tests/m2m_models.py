@@ -45,10 +45,12 @@ def write_m2m(transformers: Any, folder: Path, lines: Sequence[str], **config: A
     return _write_model(transformers, folder, size, symbols, config)
 
 
-def write_nllb(transformers: Any, folder: Path, lines: Sequence[str], **config: Any) -> Path:
+def write_nllb(
+    transformers: Any, folder: Path, lines: Sequence[str], *, spm_size: int = 60, **config: Any
+) -> Path:
     """Write an NLLB model."""
     folder.mkdir()
-    pieces = train_spm(folder / "sentencepiece.bpe.model", lines)
+    pieces = train_spm(folder / "sentencepiece.bpe.model", lines, spm_size)
     size = len(pieces) + 1 + len(NLLB_LANGUAGES) + 1  # <pad>, <mask>
     return _write_model(transformers, folder, size, NLLB_LANGUAGES, config)
 

@@ -67,7 +67,7 @@ def build_batches(config: Config, cluster: str | None = None) -> Artifact:
     if "overlap" in config.batching.drop:
         names = ("train", "valid", "test", "keep")
     with hold_sets(config, *names) as sets:
-        tokenizer = _find_tokenizer(config)
+        tokenizer = find_tokenizer(config)
         stage = Stage(
             kind="batches",
             path=Path(config.run) / "batches",
@@ -81,11 +81,11 @@ def build_batches(config: Config, cluster: str | None = None) -> Artifact:
         return stage.ensure(config, fill)
 
 
-def _find_tokenizer(config: Config) -> Artifact:
+def find_tokenizer(config: Config) -> Artifact:
     """Return the tokenizer of the run; raise UserError if it does not fit the config."""
     tokenizer = open_artifact(Path(config.run) / "tokenizer", "tokenizer", verify=True)
-    # With a given model and no new pieces, the tokenizer only has to be that of the model.
-    if config.training.init_from is None or config.tokenizer.new_pieces:
+    # With the vocabulary of a given model, the tokenizer only has to be that of the model.
+    if config.training.init_from is None or config.tokenizer.changes_given:
         check_settings(tokenizer, tokenizer_recipe(config))
     loaded = Tokenizer.load(tokenizer)
     with blame_setting(INIT_FROM):

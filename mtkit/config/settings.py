@@ -111,7 +111,17 @@ class TokenizerSettings(Settings):
         description="most subwords that are learned from the training text and added to the "
         "vocabulary of the model of training.init_from; unknown characters come first",
     )
+    drop_unused: bool = Field(
+        False,
+        description="drop the subwords of the model of training.init_from that neither the "
+        "training text nor data.keep has, except single characters",
+    )
     sample_lines: PositiveInt = Field(2_000_000, description="most lines per side to train on")
+
+    @property
+    def changes_given(self) -> bool:
+        """Whether the vocabulary is another one than that of the model of training.init_from."""
+        return self.new_pieces > 0 or self.drop_unused
 
     @model_validator(mode="after")
     def _check(self) -> TokenizerSettings:
@@ -308,10 +318,10 @@ class Config(Settings):
                 raise ValueError("training.max_harm is for a given model; set training.init_from")
             if not self.training.validation_sentences:
                 raise ValueError("training.max_harm needs validation_sentences above 0")
-        if self.tokenizer.new_pieces and self.training.init_from is None:
+        if self.tokenizer.changes_given and self.training.init_from is None:
             raise ValueError(
-                "tokenizer.new_pieces adds to the vocabulary of a model; set training.init_from, "
-                "or choose tokenizer.vocab_size"
+                "tokenizer.new_pieces and tokenizer.drop_unused change the vocabulary of a model; "
+                "set training.init_from, or choose tokenizer.vocab_size"
             )
         self._check_target_tags()
         return self

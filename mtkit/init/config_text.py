@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from mtkit.config.base import Settings
 from mtkit.config.locate import flow
 from mtkit.config.reference import section_at
 from mtkit.init.facts import CorpusFacts
@@ -67,17 +66,6 @@ def as_values(sections: Sections) -> dict[str, dict[str, Any]]:
             value = setting.value if isinstance(setting, Chosen) else setting
             if value is not None:
                 values[section][name] = value
-    return values
-
-
-def settings_of(section: Settings, why: str) -> dict[str, Any]:
-    """Return what a section sets besides defaults, and its kind; the first says why."""
-    values = section.model_dump(exclude_defaults=True)
-    if hasattr(section, "kind"):
-        values = {"kind": section.kind} | values
-    if values:
-        first = next(iter(values))
-        values[first] = Chosen(values[first], why)
     return values
 
 

@@ -1,7 +1,7 @@
 """The vocabulary of a run that starts from a given model.
 
-The core takes it as it is. An extra for `tokenizer.new_pieces` adds subwords: its entry point names
-a subclass of `GivenVocabulary`.
+The core takes it as it is. An extra changes it as `tokenizer.new_pieces` and `drop_unused` ask for:
+its entry point names a subclass of `GivenVocabulary`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # to train a tokenizer needs no tensors
 
 
 class GivenVocabulary:
-    """The vocabulary of a run that starts from a given model; this class adds nothing to it."""
+    """The vocabulary of a run that starts from a given model; this class changes nothing."""
 
     def take_over(self, draft: Draft, config: Config, model: Artifact) -> Tokenizer:
         """Return the tokenizer of a run that starts from `model`, and say what it is."""
@@ -33,20 +33,20 @@ class GivenVocabulary:
         """Return whether the tokenizer of a run can be made from that of the given model."""
         return tokenizer.models == given.models
 
-    def grow_weights(
+    def change_weights(
         self, weights: Mapping[str, Tensor], tokenizer: Tokenizer, given: Tokenizer
     ) -> Mapping[str, Tensor]:
-        """Return the weights of the given model with rows for all subwords of the run."""
+        """Return the weights of the given model with a row for each subword of the run."""
         return weights
 
 
 def find_given_vocabulary(config: Config) -> GivenVocabulary:
-    """Return what `tokenizer.new_pieces` asks for; without it, the vocabulary is taken as it is.
+    """Return what the settings ask for; by default, the vocabulary is taken as it is.
 
     Raises:
-        UserError: the extra that knows `tokenizer.new_pieces` is not installed.
+        UserError: the extra that changes vocabularies is not installed.
     """
-    if not config.tokenizer.new_pieces:
+    if not config.tokenizer.changes_given:
         return GivenVocabulary()
-    vocabulary: GivenVocabulary = load_plugin("actions", "new_pieces")()
+    vocabulary: GivenVocabulary = load_plugin("actions", "new_pieces")(config.tokenizer)
     return vocabulary

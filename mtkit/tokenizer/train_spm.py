@@ -60,8 +60,9 @@ class VocabularyTooLarge(UserError):  # noqa: N818
 def train_tokenizer(config: Config) -> Artifact:
     """Train the artifact `RUN/tokenizer` unless it is up to date, and return it.
 
-    With `training.init_from`, copy the tokenizer of that model instead, and add
-    `tokenizer.new_pieces`; with `tokenizer.model`, use the SentencePiece models that it names.
+    With `training.init_from`, take the tokenizer of that model instead, changed as
+    `tokenizer.new_pieces` and `drop_unused` say; with `tokenizer.model`, use the SentencePiece
+    models that it names.
 
     Raises:
         UserError: a model or the corpus cannot be read, or does not fit `tokenizer.vocab_size`.
@@ -81,8 +82,8 @@ def _hash_inputs(config: Config, model: Artifact | None) -> dict[str, str]:
     """Return the hashes of existing models, and of the training corpus if pieces are learned."""
     if model is not None:
         hashes = {"model": model.identity}
-        if config.tokenizer.new_pieces:
-            hashes |= hash_sets(config, "train")
+        if config.tokenizer.changes_given:
+            hashes |= hash_sets(config, "train", "keep")
         return hashes
     paths = listed_paths(config.tokenizer.model or [])
     if not paths:

@@ -18,7 +18,6 @@ from mtkit.artifacts.recipe import (
     checkpoint_recipe,
     difference_in_meaning,
     model_recipe,
-    tokenizer_recipe,
 )
 from mtkit.artifacts.replacement import recover_all
 from mtkit.artifacts.runs import (
@@ -34,7 +33,7 @@ from mtkit.artifacts.runs import (
     save_config,
 )
 from mtkit.artifacts.stage import Stage
-from mtkit.batching.build import Batches, check_settings, open_batches
+from mtkit.batching.build import Batches, check_settings, find_tokenizer, open_batches
 from mtkit.config.base import dotted
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.config.locate import flow
@@ -117,7 +116,7 @@ class RunInputs:
         torch.manual_seed(config.seed)
         model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
         if self.origin:
-            assign_weights(model, self._grow_given_weights(self.origin))
+            assign_weights(model, self._read_origin(self.origin))
         return model
 
     def initial_state(self) -> TrainState:
@@ -130,12 +129,12 @@ class RunInputs:
         find_acceleration(device.type).accelerate(model)
         return new_state(model, config.training, precision)
 
-    def _grow_given_weights(self, origin: Artifact) -> Mapping[str, Tensor]:
-        """Return the weights of the origin, with rows for the new pieces of this run."""
+    def _read_origin(self, origin: Artifact) -> Mapping[str, Tensor]:
+        """Return the weights of the origin, with rows for the vocabulary of this run."""
         given = Tokenizer.load(origin)
         weights = self.read_given_weights(origin, given)
         vocabulary = find_given_vocabulary(self.config)
-        return vocabulary.grow_weights(weights, self.tokenizer, given)
+        return vocabulary.change_weights(weights, self.tokenizer, given)
 
     def read_given_weights(self, origin: Artifact, tokenizer: Tokenizer) -> dict[str, Tensor]:
         """Return the weights of the origin, whose tokenizer is given, as they are."""
@@ -177,12 +176,10 @@ def open_inputs(config: Config) -> RunInputs:
         UserError: an artifact is missing or damaged, or was made with another tokenizer.
     """
     run = Path(config.run)
-    artifact = open_artifact(run / "tokenizer", "tokenizer", verify=True)
+    artifact = find_tokenizer(config)
     data = open_batches(run / "batches")
     if data.artifact.manifest["inputs"].get("tokenizer") != artifact.identity:
         raise UserError(f"{run / 'batches'} is encoded with another tokenizer; rerun `mtkit batch`")
-    if config.training.init_from is None or config.tokenizer.new_pieces:
-        check_settings(artifact, tokenizer_recipe(config))
     check_settings(data.artifact, batches_recipe(config))
     if changed := _find_changed_text(config, data.artifact):
         warn(f"{data.artifact.path}: {changed} has changed; rerun `mtkit batch` to use its text")

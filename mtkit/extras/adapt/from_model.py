@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from mtkit.config.base import Settings
 from mtkit.config.decoding import MAX_SEARCH_TOKENS
 from mtkit.corpus.read import Pair
 from mtkit.extras.adapt.adaptation import MAX_TRIALS
 from mtkit.extras.adapt.given import Fit, GivenModel, check_suitability, describe_unknown_letters
+from mtkit.extras.adapt.used_pieces import drop_unused
 from mtkit.init.config_text import (
     WHY_LAST_STEP,
     Chosen,
     Sections,
     batching_settings,
     describe_length,
-    settings_of,
 )
 from mtkit.init.expectation import describe_similar
 from mtkit.init.facts import CorpusFacts
@@ -75,6 +76,12 @@ MIN_COMPARED, MAX_COMPARED = 200, 1000
 """Fewest and most lines of each text that such a translation has, if the text has so many."""
 NEW_PIECES = 1000
 """Most subwords that are added for the new text."""
+LARGE_VOCABULARY = 100_000
+"""From so many subwords on, a vocabulary loses those that the text does not use.
+
+M2M-100 and NLLB, with 100 and 200 languages, have 128,000 and 256,000; a bilingual model of OPUS-MT
+has 60,000.
+"""
 BATCHES_PER_EPOCH = 40
 """Number of batches that an epoch should have."""
 MIN_BATCH_TOKENS, MAX_BATCH_TOKENS = 512, 2048
@@ -111,12 +118,32 @@ class AdaptationPlan:
 
 
 @dataclass(frozen=True)
+class VocabularyPlan:
+    """How the vocabulary of a given model changes."""
+
+    new_pieces: int = 0
+    """Most subwords that are learned from the new text."""
+    kept: int | None = None
+    """About how many subwords stay; None: all."""
+
+    def settings(self, size: int) -> dict[str, Any]:
+        """Return the settings; `size`: the number of subwords of the given model."""
+        settings: dict[str, Any] = {"new_pieces": self.new_pieces or None}
+        if self.kept is not None:
+            why = (
+                f"of {size:,} subwords about {self.kept:,} stay, so the model is smaller and "
+                "faster, but only for these languages; remove this line to keep all"
+            )
+            settings["drop_unused"] = Chosen(True, why)
+        return settings
+
+
+@dataclass(frozen=True)
 class AdaptedModel(Proposal):
     """A plan to adapt a given model."""
 
     given: GivenModel
-    new_pieces: int
-    """Subwords that are learned from the new text."""
+    vocabulary: VocabularyPlan
     fit: Fit
     plan: AdaptationPlan
 
@@ -150,10 +177,10 @@ class AdaptedModel(Proposal):
         return {
             "tokenizer": {
                 "joint": Chosen(joint, "as in the given model, which brings its own tokenizer"),
-                "new_pieces": self.new_pieces or None,
+                **self.vocabulary.settings(config.target_vocab),
             },
             "batching": batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
-            "model": settings_of(config.model, "all settings of the given model"),
+            "model": _settings_of(config.model, "all settings of the given model"),
             "training": self._training_settings(facts),
             "decoding": self._decoding_settings(),
         }
@@ -164,7 +191,7 @@ class AdaptedModel(Proposal):
         affordable = min(self.plan.max_output, MAX_SEARCH_TOKENS // decoding.beam)
         max_length = max(decoding.max_length, affordable)
         decoding = decoding.model_copy(update={"max_length": max_length})
-        return settings_of(decoding, "as in the given model, but long enough for the new text")
+        return _settings_of(decoding, "as in the given model, but long enough for the new text")
 
     def _training_settings(self, facts: CorpusFacts) -> dict[str, Any]:
         plan = self.plan
@@ -240,6 +267,17 @@ class AdaptedModel(Proposal):
             yield "there is no old text to measure harm on: name some with --keep"
 
 
+def _settings_of(section: Settings, why: str) -> dict[str, Any]:
+    """Return what a section sets besides defaults, and its kind; the first says why."""
+    values = section.model_dump(exclude_defaults=True)
+    if hasattr(section, "kind"):
+        values = {"kind": section.kind} | values
+    if values:
+        first = next(iter(values))
+        values[first] = Chosen(values[first], why)
+    return values
+
+
 def propose_adaptation(
     given: GivenModel,
     facts: CorpusFacts,
@@ -268,15 +306,25 @@ def propose_adaptation(
                 f"--from: {lack}, so each becomes several bytes; --new-vocabulary adds subwords "
                 "for the new text"
             )
-    new_pieces = NEW_PIECES if new_vocabulary else 0
+    vocabulary = VocabularyPlan(NEW_PIECES if new_vocabulary else 0, _count_kept(given, sample))
     if is_parent:
         given = given.as_parent()
     given = replace(given, old_training=given.old_training.compared_with(new))
     say(f"init: measuring the speed of {given.place}")
-    trial = AdaptedModel(given, new_pieces, fit, _plan_trial())
+    trial = AdaptedModel(given, vocabulary, fit, _plan_trial())
     measured = measure_training(trial.settings(facts), sample, TRIAL_TOKENS)
     plan = choose_adaptation(facts, measured, given, fit, minutes)
-    return AdaptedModel(given, new_pieces, fit, plan)
+    return AdaptedModel(given, vocabulary, fit, plan)
+
+
+def _count_kept(given: GivenModel, sample: Sequence[Pair]) -> int | None:
+    """Return how many subwords the text uses; None if the vocabulary is small enough to stay."""
+    tokenizer = given.opened.tokenizer
+    if tokenizer.target_vocab < LARGE_VOCABULARY:
+        return None
+    pairs = [*sample, *given.old_text]
+    sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    return drop_unused(tokenizer, sides).target_vocab
 
 
 def _plan_trial() -> AdaptationPlan:

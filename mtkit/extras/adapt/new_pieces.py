@@ -41,6 +41,8 @@ ENCODED_LINES = 10_000
 IdPair = tuple[int, int]
 """The ids of neighbouring pieces."""
 Word = tuple[int, ...]
+Sides = tuple[Sequence[str], Sequence[str]]
+"""Source and target lines."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +55,26 @@ class NewPiece:
     """The two pieces that it merges; none of a character."""
 
 
+@dataclass(frozen=True)
+class NewRows:
+    """Where the rows of a changed vocabulary come from."""
+
+    kept: Sequence[int]
+    """The ids of the old pieces that stay, which come first."""
+    spellings: Sequence[Sequence[int]] = ()
+    """For each new piece the ids of the old pieces that spell it."""
+
+
 def extend_tokenizer(
     tokenizer: Tokenizer,
-    sides: tuple[Sequence[str], Sequence[str]],
+    sides: Sides,
     count: int,
     *,
     split_digits: bool,
 ) -> Tokenizer:
     """Return the tokenizer with up to `count` new pieces in each vocabulary.
 
-    `sides`: source and target lines. If nothing is added, the models stay identical, bit for bit.
+    If nothing is added, the models stay identical, bit for bit.
 
     Raises:
         UserError: a model has whole words as pieces.
@@ -115,7 +127,7 @@ def learn_pieces(
         added.append(NewPiece(character, score))
     if trainer_spec.model_type == trainer_spec.CHAR:
         return added
-    splitter = _Splitter(add_pieces(model, added))
+    splitter = Splitter(add_pieces(model, added))
     merges = _Merges(splitter, split_digits=split_digits)
     merges.learn(splitter.count_words(lines), count - len(added))
     scores = dict(splitter.scores)
@@ -190,7 +202,7 @@ def _find_unknown_characters(model: bytes, lines: Iterable[str], count: int) -> 
     return sorted(unknown, key=lambda character: (-unknown[character], character))[:count]
 
 
-class _Splitter:
+class Splitter:
     """A SentencePiece model, which splits lines into words of pieces."""
 
     def __init__(self, model: bytes) -> None:
@@ -231,7 +243,7 @@ class _Splitter:
 class _Merges:
     """Learns merges of neighbouring pieces, the most frequent pair first."""
 
-    def __init__(self, splitter: _Splitter, *, split_digits: bool) -> None:
+    def __init__(self, splitter: Splitter, *, split_digits: bool) -> None:
         self.learned: list[tuple[str, tuple[str, str]]] = []
         """New pieces, and the pieces that they merge."""
         self._pieces = list(splitter.pieces)
@@ -348,7 +360,7 @@ def _scripts_of(piece: str) -> frozenset[str]:
 
 def _keep_used(model: bytes, pieces: Sequence[NewPiece], lines: Sequence[str]) -> list[NewPiece]:
     """Return the pieces that occur in the split lines, their parts, and all characters."""
-    splitter = _Splitter(add_pieces(model, pieces))
+    splitter = Splitter(add_pieces(model, pieces))
     used: set[str] = set()
     for ids in splitter.encode(lines):
         used.update(splitter.pieces[i] for i in set(ids))
@@ -360,21 +372,28 @@ def _keep_used(model: bytes, pieces: Sequence[NewPiece], lines: Sequence[str]) -
     return kept[::-1]
 
 
-def is_extension(tokenizer: Tokenizer, old: Tokenizer) -> bool:
-    """Return whether a tokenizer has all pieces of an old one, with the same ids."""
+def find_new_rows(tokenizer: Tokenizer, old: Tokenizer) -> tuple[NewRows, NewRows] | None:
+    """Return where the rows of a tokenizer that was made from an old one come from, for each side.
+
+    None if it was not: its old pieces do not come first, in their order.
+    """
     if tokenizer.models.keys() != old.models.keys():
-        return False
-    for vocabulary, old_vocabulary in zip(tokenizer.vocabularies, old.vocabularies, strict=True):
-        if vocabulary[: len(old_vocabulary)] != old_vocabulary:
-            return False
-    return True
-
-
-def spell_new_pieces(
-    tokenizer: Tokenizer, old: Tokenizer
-) -> tuple[list[list[int]], list[list[int]]]:
-    """Return for each new source and target piece the old ids that spell it; see `spell_pieces`."""
+        return None
     models = list(old.models.values())  # one for both sides, or source then target
-    source = spell_pieces(models[0], tokenizer.vocabularies[0][old.source_vocab :])
-    target = spell_pieces(models[-1], tokenizer.vocabularies[1][old.target_vocab :])
-    return source, target
+    source, target = (
+        _find_new_rows(pieces, old_pieces, model)
+        for pieces, old_pieces, model in zip(
+            tokenizer.vocabularies, old.vocabularies, (models[0], models[-1]), strict=True
+        )
+    )
+    return (source, target) if source and target else None
+
+
+def _find_new_rows(
+    pieces: Sequence[str], old_pieces: Sequence[str], old_model: bytes
+) -> NewRows | None:
+    old_ids = {piece: number for number, piece in enumerate(old_pieces)}
+    kept = [old_ids[piece] for piece in pieces if piece in old_ids]
+    if [old_pieces[number] for number in sorted(kept)] != list(pieces[: len(kept)]):
+        return None
+    return NewRows(kept, spell_pieces(old_model, pieces[len(kept) :]))

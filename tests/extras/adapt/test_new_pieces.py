@@ -14,9 +14,8 @@ from mtkit.errors import UserError
 from mtkit.extras.adapt.new_pieces import (
     add_pieces,
     extend_tokenizer,
-    is_extension,
+    find_new_rows,
     learn_pieces,
-    spell_new_pieces,
     spell_pieces,
 )
 from mtkit.symbols import SPACE, UNK
@@ -168,12 +167,13 @@ def test_separate_models_grow_apart_and_models_with_common_ids_together() -> Non
     old = Tokenizer(dict(zip(names, (source, target), strict=True)))
     sides = NEW[:2] * 5, NEW[2:4] * 5
     new = extend_tokenizer(old, sides, 10, split_digits=True)
-    assert is_extension(new, old)
-    assert not is_extension(old, new)
+    rows = find_new_rows(new, old)
+    assert rows is not None and find_new_rows(old, new) != rows
+    assert [list(side.kept) for side in rows] == [list(range(292)), list(range(306))]
+    assert [len(side.spellings) for side in rows] == [10, 10]
     assert (new.source_vocab, new.target_vocab) == (302, 316)
     assert any("с" in piece for piece in new.vocabularies[0][292:])
     assert any("watch" in piece for piece in new.vocabularies[1][306:])
-    assert [len(spelled) for spelled in spell_new_pieces(new, old)] == [10, 10]
 
     old = Tokenizer(dict(zip(names, (source, source), strict=True)))
     new = extend_tokenizer(old, sides, 20, split_digits=True)

@@ -79,13 +79,15 @@ def folder(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return copy
 
 
-def adapted(kind: str, run: str, count: int, **training: Any) -> Config:
+def adapted(
+    kind: str, run: str, count: int, *, drop_unused: bool = False, **training: Any
+) -> Config:
     """Return the config of a run on the new corpus with new pieces."""
     config = tiny_config(
         Path("new"),
         "transformer",
         model=MODELS[kind],
-        tokenizer={"new_pieces": count},
+        tokenizer={"new_pieces": count, "drop_unused": drop_unused},
         training={"init_from": kind, **training},
     )
     return config.model_copy(update={"run": run})
@@ -129,9 +131,11 @@ def test_a_new_corpus_without_new_pieces_changes_neither_ids_nor_weights(folder:
         torch.testing.assert_close(after[name], weight)
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_a_larger_model_translates_the_same_in_every_format(kind: str, folder: Path) -> None:
-    run_stages(adapted(kind, "run", 30, steps=40))
+@pytest.mark.parametrize(("kind", "drop_unused"), [("joint", True), ("separate", False)])
+def test_a_model_with_another_vocabulary_translates_the_same_in_every_format(
+    kind: str, drop_unused: bool, folder: Path
+) -> None:
+    run_stages(adapted(kind, "run", 30, drop_unused=drop_unused, steps=40))
     lines = Path("new/test.src").read_text("utf-8").splitlines()
     expected = load("run", engine="torch").translate(lines)
     assert load("run", engine="ctranslate2").translate(lines) == expected
@@ -174,6 +178,8 @@ def test_another_number_of_pieces_is_noticed(
         other = adapted("joint", "run", count)
         with pytest.raises(UserError, match=r"new_pieces|mtkit train-spm"):
             open_inputs(other)
+    with pytest.raises(UserError, match=r"drop_unused"):
+        open_inputs(adapted("joint", "run", 10, drop_unused=True))
     assert train_tokenizer(adapted("joint", "run", 11)).identity != first.identity
     assert "rebuilding, because tokenizer.new_pieces was 10, now 11" in capsys.readouterr().err
     other_text = Path("new/train.src").read_text("utf-8").replace("beehive", "beeline")
@@ -184,7 +190,7 @@ def test_another_number_of_pieces_is_noticed(
 def test_a_run_with_new_pieces_resumes_exactly(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {"steps": 8, "validate_every": 4, "save_every": 100}
+    settings: dict[str, Any] = {"steps": 8, "validate_every": 4, "save_every": 100}
     whole = run_stages(adapted("joint", "whole", 20, **settings))
 
     def fail(run: Any, state: TrainState, *others: Any) -> Any:
@@ -200,5 +206,5 @@ def test_a_run_with_new_pieces_resumes_exactly(
 
 
 def test_new_pieces_need_a_given_model() -> None:
-    with pytest.raises(ValueError, match=r"new_pieces adds to the vocabulary of a model; set"):
+    with pytest.raises(ValueError, match=r"change the vocabulary of a model; set"):
         tiny_config(Path("new"), "transformer", tokenizer={"new_pieces": 5})

@@ -305,19 +305,22 @@ def test_init_adapts_a_model_of_the_hub_to_a_corpus(
 ) -> None:
     """From a name on the hub to a run, whose model translates without options."""
     monkeypatch.setattr("mtkit.init.trial.TRIAL_SECONDS", 0.1)
+    monkeypatch.setattr("mtkit.extras.adapt.from_model.LARGE_VOCABULARY", 50)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     write_reversal_task(tmp_path)
     text = (tmp_path / "train.src").read_text().splitlines()
     text += (tmp_path / "train.tgt").read_text().splitlines()
-    theirs = write_nllb(transformers, tmp_path / "theirs", text)
+    theirs = write_nllb(transformers, tmp_path / "theirs", text + SENTENCES * 200, spm_size=80)
     options = ["--from", "facebook/nllb", "--languages", "de", "yo", "--minutes", "0.5"]
     changes = ["--set", "training.steps=8", "--set", "training.max_harm=null"]
     with serving({"facebook/nllb": Repository({MAIN: theirs})}) as hub:
         use_hub(hub.url, tmp_path / "hub-cache", monkeypatch)
         assert call("init", "train.src", "train.tgt", *options, "--run", "run") == 0
+        assert "of 88 subwords" in Path("mtkit.yaml").read_text()
         assert call("run", *changes) == 0
     model = tmp_path / "run"
+    assert open_model(model).config.target_vocab < 88
     decoding = open_model(model).config.decoding
     assert (decoding.source_tag, decoding.tag) == ("deu_Latn", "yor_Latn")
     assert len(load(model, "cpu").translate(["ant bee", "cat"])) == 2

@@ -1,0 +1,84 @@
+"""A tokenizer without the pieces that a text does not use.
+
+A text that is split into pieces that stay is split as before:
+
+- A unigram model finds the split with the largest sum of scores, and only other splits are lost.
+- BPE merges the neighbours with the highest score. The merges within a piece do not depend on its
+  context. So the pieces on the way to a piece stay, too, and other merges were not made anyway.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from mtkit.extras.adapt.new_pieces import Sides, Splitter
+from mtkit.tokenizer.codec import Tokenizer
+from mtkit.tokenizer.pieces import model_from_bytes, with_pieces
+
+
+def drop_unused(tokenizer: Tokenizer, sides: Sides) -> Tokenizer:
+    """Return the tokenizer without the pieces that the lines do not use.
+
+    Single characters, bytes and special symbols stay.
+    """
+    models = {Path(name): model for name, model in tokenizer.models.items()}
+    texts = [[*sides[0], *sides[1]]] if len(models) == 1 else sides
+    dropped = [
+        find_unused(model, lines) for model, lines in zip(models.values(), texts, strict=True)
+    ]
+    first, last = tokenizer.vocabularies
+    if first == last:  # the two models of MarianMT have one list of ids
+        dropped = [set.intersection(*dropped)] * len(models)
+    return Tokenizer(
+        {
+            path: _without(model, pieces)
+            for (path, model), pieces in zip(models.items(), dropped, strict=True)
+        }
+    )
+
+
+def find_unused(model: bytes, lines: Sequence[str]) -> set[str]:
+    """Return the pieces that a SentencePiece model can lose without splitting the lines anew."""
+    proto = model_from_bytes(model)
+    kinds = proto.SentencePiece
+    is_bpe = proto.trainer_spec.model_type == proto.trainer_spec.BPE
+    # BPE merges characters into unused pieces, too, and splits these again.
+    droppable = {kinds.NORMAL} if is_bpe else {kinds.NORMAL, kinds.UNUSED}
+    unused: set[str] = set()
+    for entry in proto.pieces:
+        if entry.type in droppable and len(entry.piece) > 1:
+            unused.add(entry.piece)
+    splitter = Splitter(model)
+    ids = set[int]()
+    for line in splitter.encode(lines):
+        ids.update(line)
+    for number in ids:
+        piece = splitter.pieces[number]
+        unused.discard(piece)
+        if is_bpe:
+            unused.difference_update(_merged_pieces(piece, splitter.scores))
+    return unused
+
+
+def _merged_pieces(piece: str, scores: Mapping[str, float]) -> Iterator[str]:
+    """Yield the pieces that BPE merges on the way from characters to a piece."""
+    symbols = list(piece)
+    while len(symbols) > 1:
+        merged = [left + right for left, right in pairwise(symbols)]
+        best = max(merged, key=lambda text: scores.get(text, -math.inf))  # of equals the first
+        if best not in scores:  # a byte, or a symbol of the user
+            return
+        place = merged.index(best)
+        symbols[place : place + 2] = [best]
+        yield best
+
+
+def _without(model: bytes, pieces: set[str]) -> bytes:
+    """Return a SentencePiece model without some pieces."""
+    if not pieces:
+        return model
+    proto = model_from_bytes(model)
+    return with_pieces(proto, (entry for entry in proto.pieces if entry.piece not in pieces))
