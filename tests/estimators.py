@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,3 +51,15 @@ def write_model_with(path: Path, estimator: Estimator, tokenizer: Tokenizer | No
             shutil.copy(plain / name, folder / name)
         estimator.save(folder)
     return path
+
+
+def with_languages(source: str, target: str) -> Estimator:
+    """Return the estimator of a model whose user has declared its languages."""
+    facts = ESTIMATOR.facts
+    assert facts is not None
+    statistics = replace(
+        facts.statistics,
+        source=replace(facts.statistics.source, declared=source),
+        target=replace(facts.statistics.target, declared=target),
+    )
+    return replace(ESTIMATOR, facts=replace(facts, statistics=statistics))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
+from mtkit.extras.serve.codes import CLIENT_CODES, ClientCodes
 from mtkit.extras.serve.directions import MAX_ECHO
 from mtkit.extras.serve.entities import decode_entities, encode_entities
 from mtkit.extras.serve.interface import (
@@ -24,8 +25,6 @@ from mtkit.extras.serve.service import Service
 
 UNLIMITED = 1_000_000_000_000
 """What DeepL reports as the limit of accounts without a limit."""
-VARIANTS = {"en": ["EN-GB", "EN-US"], "pt": ["PT-BR", "PT-PT"]}
-"""Target languages that DeepL's clients accept only with a region."""
 
 
 class DeeplFields(Fields):
@@ -89,12 +88,13 @@ async def _list_glossary_pairs(service: Service, fields: Fields) -> dict[str, li
 async def _list_languages(service: Service, fields: LanguagesFields) -> list[dict[str, Any]]:
     directions = service.directions
     is_target = fields.type == "target"
-    variants = VARIANTS if is_target else {}
-    return [
-        {"language": variant, "name": directions.names[code], "supports_formality": False}
-        for code in (directions.targets if is_target else directions.sources)
-        for variant in variants.get(code, [code.upper()])
-    ]
+    languages: list[dict[str, Any]] = []
+    for tag in directions.targets if is_target else directions.sources:
+        codes = CLIENT_CODES.get(tag, ClientCodes()).deepl if is_target else ()
+        for code in codes or [tag.upper()]:
+            name = directions.names[tag]
+            languages.append({"language": code, "name": name, "supports_formality": False})
+    return languages
 
 
 async def _count_usage(service: Service, fields: Fields) -> dict[str, int]:

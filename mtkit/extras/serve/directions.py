@@ -11,24 +11,21 @@ from pathlib import Path
 from starlette.exceptions import HTTPException
 
 from mtkit.artifacts.runs import default_place
-from mtkit.config.language_codes import PART_OF_SCRIPT, find_language, language_name
+from mtkit.config.language_codes import find_language
 from mtkit.decoding.model_languages import find_model_languages
 from mtkit.errors import UserError
+from mtkit.extras.serve.codes import ServedLanguages, without_region
 from mtkit.models.folder import open_model
 
 _WITH_PAIR = re.compile(r"([\w-]+):([\w-]+)=(.+)")
 """SOURCE:TARGET=PATH, such as en:de=runs/captions."""
-_ANDROID_REGION = re.compile(r"-r(?=[a-z]{2}$)")
-"""The beginning of a region as Android writes it, such as pt-rBR."""
 AUTO = "auto"
 """By this name, clients ask to detect the language of a text."""
 MAX_ECHO = 40
 """How many characters of a client's value a message repeats."""
-OTHER_CODES = {
-    **{"iw": "he", "in": "id", "ji": "yi", "nb": "no", "zh-hans": "zh", "zt": "zh-hant"},
-    **{"zh-tw": "zh-hant", "zh-hk": "zh-hant", "zh-mo": "zh-hant"},
-}
-"""Codes of clients, in lower case, that are more than a served code with a region."""
+MAX_NAMED_DIRECTIONS = 20
+MAX_PAIR_CHARACTERS = 100
+"""Longest name of a pair; the rest of a longer one is ignored."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +67,21 @@ class Directions:
     by_pair: Mapping[tuple[str, str], ServedDirection]
 
     @cached_property
-    def names(self) -> dict[str, str]:
-        """The English names of all languages, by their codes."""
-        names: dict[str, str] = {}
-        for code in sorted({*self.sources, *self.targets}):
-            # A target tag may be no language.
-            names[code] = language_name(code) if find_language(code) else code
-        return names
+    def languages(self) -> ServedLanguages:
+        """All languages, by all their codes."""
+        return ServedLanguages([*self.sources, *self.targets])
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The English names of all languages, by their tags."""
+        return self.languages.names
+
+    @property
+    def choices(self) -> str:
+        """The names of the first directions, for messages."""
+        names = [direction.name for direction in self.by_pair.values()]
+        others = ["…"] if len(names) > MAX_NAMED_DIRECTIONS else []
+        return ", ".join(names[:MAX_NAMED_DIRECTIONS] + others)
 
     @property
     def sources(self) -> list[str]:
@@ -94,31 +99,26 @@ class Directions:
 
     def find(self, source: str, target: str) -> ServedDirection:
         """Return the direction between two languages that a client names, such as EN and pt-BR."""
-        pair = (self._find_language(source), self._find_language(target))
-        if pair not in self.by_pair:
-            named = f"{source[:MAX_ECHO]!r} to {target[:MAX_ECHO]!r}"
-            choices = ", ".join(direction.name for direction in self.by_pair.values())
-            raise HTTPException(400, f"languages: {named} is not served; choose from {choices}")
-        return self.by_pair[pair]
+        direction = self._find(source, target)
+        if direction is None:
+            raise self.refuse(f"{source[:MAX_ECHO]!r} to {target[:MAX_ECHO]!r}")
+        return direction
 
-    def _find_language(self, name: str) -> str:
-        """Return the served language that a client names; "" if there is none.
+    def find_by_name(self, name: str) -> ServedDirection | None:
+        """Return the direction of a pair that a client names, such as eng_Latn-deu_Latn."""
+        for hyphen in re.finditer("-", name[:MAX_PAIR_CHARACTERS]):
+            direction = self._find(name[: hyphen.start()], name[hyphen.end() :])
+            if direction is not None:
+                return direction
+        return None
 
-        The names of clients are not looked up in the tables of all languages, whose caches would
-        grow with them.
-        """
-        code = _ANDROID_REGION.sub("-", name.lower().replace("_", "-"))
-        code = _without_region(OTHER_CODES.get(code, code))
-        return self._aliases.get(code, "")
+    def refuse(self, asked: str) -> HTTPException:
+        """Return the refusal of languages, which says what is served."""
+        return HTTPException(400, f"languages: {asked} is not served; choose from {self.choices}")
 
-    @cached_property
-    def _aliases(self) -> dict[str, str]:
-        """The served languages by all their codes, in lower case and without regions."""
-        aliases = {language.lower(): language for language in self.names}
-        for language in self.names:
-            for code in _find_codes(language):
-                aliases.setdefault(code.lower(), language)
-        return aliases
+    def _find(self, source: str, target: str) -> ServedDirection | None:
+        find = self.languages.find
+        return self.by_pair.get((find(source), find(target)))
 
 
 def find_directions(places: Sequence[str]) -> Directions:
@@ -167,40 +167,10 @@ def _find_legs(place: str) -> list[Leg]:
             f"{place}: {AUTO} cannot name a language, because it asks for language detection; "
             f"name source and target, as in -m en:de={path}"
         )
-    return [
-        Leg(path, _without_region(source), _without_region(target), tag)
-        for target, tag in targets.items()
-    ]
-
-
-def _find_codes(tag: str) -> set[str]:
-    """Return other codes of a language: deu, ger, de-Latn and deu-Latn for de."""
-    from langcodes import Language
-    from langcodes.data_dicts import MACROLANGUAGES
-
-    if find_language(tag) is None:
-        return set()
-    language = Language.get(tag)
-    code = language.language or ""
-    codes = {code}
-    codes.add(language.to_alpha3())
-    codes.add(language.to_alpha3(variant="B"))
-    for member, group in MACROLANGUAGES.items():
-        if group == code:
-            codes.add(member)
-    script = language.script or language.maximize().script or ""
-    scripts = {script, PART_OF_SCRIPT.get(script, script)}
-    names: set[str] = set()
-    if language.script is None:
-        names.update(codes)
-    for each in codes:
-        for other in scripts:
-            names.add(f"{each}-{other}")
-    return {name for name in names if find_language(name) == tag}
-
-
-def _without_region(tag: str) -> str:
-    """Return a tag without its region: de for de-AT, zh-Hant for zh-Hant-HK."""
-    language, *others = tag.split("-")
-    kept = [part for part in others if len(part) > 3]  # a script or a variant
-    return "-".join([language, *kept])
+    plain_targets = [without_region(target) for target in targets]
+    legs: list[Leg] = []
+    for (language, tag), plain in zip(targets.items(), plain_targets, strict=True):
+        # A region stays where it tells two target tags apart, such as fa-AF from fa.
+        name = plain if plain_targets.count(plain) == 1 else language
+        legs.append(Leg(path, without_region(source), name, tag))
+    return legs

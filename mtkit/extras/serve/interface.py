@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain, zip_longest
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
@@ -16,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from mtkit.artifacts.manifest import VERSION
 from mtkit.config.base import Settings, dotted
+from mtkit.corpus.files import tell_once
 from mtkit.decoding.text.line import Translation
 from mtkit.extras.serve.directions import MAX_ECHO
 from mtkit.extras.serve.service import Service
@@ -54,14 +54,12 @@ class Fields(Settings):
         if not isinstance(values, dict):
             return values
         if values.keys() - cls.model_fields.keys():
-            _note_ignored(cls.__name__)
+            # Without their names, which are what a client sent.
+            schema = cls.__name__
+            tell_once(
+                say, f"ignored fields of a request; those of {schema} in /openapi.json are used"
+            )
         return {name: value for name, value in values.items() if value is not None}
-
-
-@cache
-def _note_ignored(schema: str) -> None:
-    """Say once that fields were ignored, without their names, which are what a client sent."""
-    say(f"ignored fields of a request; those of {schema} in /openapi.json are used")
 
 
 @dataclass(frozen=True)

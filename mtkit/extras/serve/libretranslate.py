@@ -12,7 +12,7 @@ from pydantic import Field
 
 from mtkit.decoding.estimation.flags import FLAGS
 from mtkit.decoding.text.line import Translation
-from mtkit.extras.serve.directions import AUTO
+from mtkit.extras.serve.codes import Ranking
 from mtkit.extras.serve.entities import decode_entities, encode_entities
 from mtkit.extras.serve.interface import (
     Endpoint,
@@ -24,7 +24,7 @@ from mtkit.extras.serve.interface import (
     join_alternatives,
     join_lines,
 )
-from mtkit.extras.serve.service import Ranking, Service
+from mtkit.extras.serve.service import Service
 
 MAX_ALTERNATIVES = 10
 
@@ -59,8 +59,7 @@ async def _translate(service: Service, fields: TranslateFields) -> dict[str, Any
     if fields.format == "html":
         texts = list(map(decode_entities, texts))
         encode = encode_entities
-    source = None if fields.source == AUTO else fields.source
-    directions, detected = await service.choose_directions(texts, source, fields.target)
+    directions, detected = await service.choose_directions(texts, fields.source, fields.target)
     settings = {"scores": True, "alignments": True} if fields.details else {}
     translations = await service.translate(
         texts, directions, alternatives=fields.alternatives, **settings

@@ -193,18 +193,19 @@ async def _find_direction(service: Service, model: str, text: str) -> ServedDire
 
     If the server has only one direction, every name means it.
     """
-    directions = {each.name.lower(): each for each in service.directions.by_pair.values()}
+    directions = list(service.directions.by_pair.values())
     if len(directions) == 1:
-        return next(iter(directions.values()))
-    if model == AUTO:
-        (ranking,) = await service.detect([text])
-        return next(each for each in directions.values() if each.source == ranking[0][0])
-    if model.lower() not in directions:
-        choices = ", ".join(directions)
+        return directions[0]
+    if model.lower() == AUTO:
+        (ranking,) = await service.detect([text], only_served=True)
+        return next(each for each in directions if each.source == ranking[0][0])
+    direction = service.directions.find_by_name(model)
+    if direction is None:
+        choices = service.directions.choices
         raise HTTPException(
             404, f"model: {model[:MAX_ECHO]!r} names no pair; choose from {choices}"
         )
-    return directions[model.lower()]
+    return direction
 
 
 async def _list_models(service: Service, fields: Fields) -> dict[str, Any]:

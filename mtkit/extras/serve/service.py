@@ -12,17 +12,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from mtkit.corpus.languages import rank_languages
+from mtkit.config.language_codes import language_name
 from mtkit.decoding.api import Translator
 from mtkit.decoding.estimation.estimator import Estimate
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.errors import UserError
-from mtkit.extras.serve.directions import Directions, Leg, ServedDirection
+from mtkit.extras.serve.codes import Ranking, rank_sources
+from mtkit.extras.serve.directions import AUTO, Directions, Leg, ServedDirection
 from mtkit.report import warn
 
 MIN_LINE_CHARACTERS = 40
@@ -35,9 +35,6 @@ THREADS = 4
 """Threads that prepare text for the engines."""
 RETRY = {"Retry-After": "2"}
 """Header of a refusal that says when to try again, in seconds."""
-
-Ranking = Sequence[tuple[str, float]]
-"""Languages and their probabilities, the most probable one first."""
 
 
 @dataclass(frozen=True)
@@ -126,24 +123,27 @@ class Service:
     ) -> tuple[list[ServedDirection], list[Ranking]]:
         """Return the direction of each text, and the languages that were detected.
 
-        `source`: None to detect the language of each text.
+        `source`: None, "" or "auto" to detect the language of each text.
         """
-        if source is not None:
+        if source and source.lower() != AUTO:
             return [self.directions.find(source, target)] * len(texts), []
-        rankings = await self.detect(texts)
+        rankings = await self.detect(texts, only_served=True)
         return [self.directions.find(ranking[0][0], target) for ranking in rankings], rankings
 
-    async def detect(self, texts: Sequence[str]) -> list[Ranking]:
-        """Rank the source languages for each text; one that cannot be identified has 0."""
+    async def detect(self, texts: Sequence[str], *, only_served: bool = False) -> list[Ranking]:
+        """Rank the source languages for each text; one that cannot be identified has 0.
+
+        `only_served`: refuse a text that is almost certainly in none of them.
+        """
         self._measure(texts)
         rankings: list[Ranking] = []
         for text in texts:
-            known = dict(await asyncio.to_thread(rank_languages, text[:DETECTED_CHARACTERS]))
-            served = [
-                (language, known.get(language.partition("-")[0], 0.0))
-                for language in self.directions.sources
-            ]
-            rankings.append(sorted(served, key=itemgetter(1), reverse=True))
+            start = text[:DETECTED_CHARACTERS]
+            sources = self.directions.sources
+            ranking, other = await asyncio.to_thread(rank_sources, start, sources)
+            if other is not None and only_served:
+                raise self.directions.refuse(f"text that seems to be {language_name(other)}")
+            rankings.append(ranking)
         return rankings
 
     def close(self) -> None:

@@ -9,7 +9,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,10 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.exceptions import HTTPException
 
 from architectures import transformer
 from commands import call
-from estimators import ESTIMATOR, write_model_with
+from estimators import with_languages, write_model_with
 from folders import SENTENCES, as_if_trained, copier_of, train, write_model
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.decoding.api import load
@@ -32,9 +30,8 @@ from mtkit.decoding.text.line import Translation
 from mtkit.errors import MtkitError, UserError
 from mtkit.extras.serve import server as server_module
 from mtkit.extras.serve.application import INTERFACES
-from mtkit.extras.serve.directions import Directions, Leg, ServedDirection, find_directions
+from mtkit.extras.serve.directions import find_directions
 from mtkit.extras.serve.entities import decode_entities, encode_entities
-from mtkit.extras.serve.interface import _note_ignored
 from mtkit.extras.serve.server import DisconnectProtocol, listen, read_keys
 from mtkit.extras.serve.service import ServerOptions, join_steps
 from nasties import DEEP, INVALID, VALID
@@ -116,33 +113,6 @@ def test_a_region_does_not_matter(send: Send, name: str) -> None:
     assert send("POST", "/translate", json=FORMS | {"target": name}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("served", "names"),
-    [
-        ("de", ["deu", "ger", "deu_Latn", "de-Latn-AT", "de-rAT", "DE-CH"]),
-        ("pt", ["pt_BR", "pt-rBR", "PT-PT", "por_Latn"]),
-        ("zh", ["zh-Hans", "zh_CN", "zho_Hans", "cmn", "chi", "zh-SG"]),
-        ("zh-Hant", ["zh-TW", "zh_HK", "zho_Hant", "ZH-HANT", "zt", "zh-rTW"]),
-        ("ko", ["kor_Hang", "ko-KR"]),
-        ("ar", ["arb_Arab", "ara"]),
-    ],
-)
-def test_a_language_is_found_by_every_code_of_it(served: str, names: list[str]) -> None:
-    source, target = ("en", served)
-    leg = Leg("m", source, target, None)
-    directions = Directions({(source, target): ServedDirection(source, target, (leg,))})
-    found = {name: directions.find("eng_Latn", name).target for name in names}
-    assert found == dict.fromkeys(names, served)
-
-
-@pytest.mark.parametrize(("served", "asked"), [("zh", "zh-TW"), ("zh-Hant", "zho_Hans")])
-def test_one_script_of_chinese_is_never_served_for_the_other(served: str, asked: str) -> None:
-    leg = Leg("m", "en", served, None)
-    directions = Directions({("en", served): ServedDirection("en", served, (leg,))})
-    with pytest.raises(HTTPException, match="is not served"):
-        directions.find("en", asked)
-
-
 def test_a_form_and_json_get_the_same_answer(send: Send) -> None:
     form = send("POST", "/translate", data=FORMS)
     assert form.status_code == 200
@@ -159,7 +129,6 @@ def test_deepl_in_a_form_asks_for_what_mtkit_always_does(send: Send) -> None:
 def test_fields_that_cannot_change_a_translation_are_ignored_and_logged_once(
     send: Send, path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _note_ignored.cache_clear()
     expected = send("POST", path, json=VALID_FIELDS[path])
     for _ in range(2):
         answer = send("POST", path, json=VALID_FIELDS[path] | {"SECRET": ["SECRET"]})
@@ -709,18 +678,6 @@ def test_a_model_tells_its_languages_or_the_user_does(tmp_path: Path) -> None:
         find_directions([str(plain)])
     with pytest.raises(UserError, match="both translate en-de"):
         find_directions([str(known), f"en:de={plain}"])
-
-
-def with_languages(source: str, target: str) -> Any:
-    """Return the estimator of a model whose user has declared its languages."""
-    facts = ESTIMATOR.facts
-    assert facts is not None
-    statistics = replace(
-        facts.statistics,
-        source=replace(facts.statistics.source, declared=source),
-        target=replace(facts.statistics.target, declared=target),
-    )
-    return replace(ESTIMATOR, facts=replace(facts, statistics=statistics))
 
 
 def test_a_model_of_several_languages_serves_each_of_its_tags(tmp_path: Path) -> None:
