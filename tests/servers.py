@@ -22,6 +22,9 @@ from mtkit.extras.serve.directions import Directions, Leg, ServedDirection
 from mtkit.extras.serve.server import address_of, build_server, listen
 from mtkit.extras.serve.service import ServerOptions, Service
 
+Send = Callable[..., httpx.Response]
+"""Sends one request to an application, as `httpx.Client.request` does."""
+
 
 def directions_of(*pairs: str, tag: str | None = None) -> Directions:
     """Return directions such as en-de; each has a model of its own, whose place is the pair.
@@ -113,11 +116,8 @@ def running(
 @contextmanager
 def application(
     translators: Mapping[str, Translator], directions: Directions, **options: Any
-) -> Iterator[Callable[..., httpx.Response]]:
-    """Yield a function that sends one request to the application, without a network.
-
-    Its arguments are those of `httpx.Client.request`.
-    """
+) -> Iterator[Send]:
+    """Yield a function that sends one request to the application, without a network."""
     settings = ServerOptions(**options)
     with asyncio.Runner() as runner:
         service = Service(directions, settings, translators.__getitem__)

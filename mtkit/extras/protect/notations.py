@@ -38,6 +38,7 @@ NOTATIONS = (
     Notation("tools", r"(?<![\w$])\$\$\w{1,60}\$\$(?![\w$])", "$$name$$"),
     Notation("Vue I18n, links", r"@:\{?[\w.]{1,60}\}?", "@:key"),
     Notation("Handlebars in CSS", r"@\{\w{1,60}\}", "@{name}"),
+    Notation("Weblate", r"@@PH\d{1,6}@@", "@@PH1@@"),
     Notation("tools", r"(?<![\w@])@@\w{1,60}@@(?![\w@])", "@@1@@"),
     Notation("Drupal; mentions", rf"{_BEFORE}@{{1,2}}[A-Za-z_]\w*(?![\w@])", "@name"),
     Notation("hosts", rf"{_BEFORE}[A-Za-z_]\w*@[A-Za-z_]\w*(?![\w.@])", "user@host"),

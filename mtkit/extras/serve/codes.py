@@ -38,14 +38,14 @@ CLIENT_CODES = {
     "nb": ClientCodes(others=["no"]),
     "no": ClientCodes(deepl=["NB"], others=["nb"]),
     "pbt-Arab": ClientCodes(others=["ps"]),
-    "pt": ClientCodes(deepl=["PT-BR", "PT-PT"], others=["pb"]),
-    "zh": ClientCodes(deepl=["ZH", "ZH-HANS"]),
-    "zh-Hant": ClientCodes(others=["zt", "cht"]),
+    "pt": ClientCodes(deepl=["PT-BR", "PT-PT"], others=["pb", "brazilian portuguese"]),
+    "zh": ClientCodes(deepl=["ZH", "ZH-HANS"], others=["simplified chinese", "mandarin"]),
+    "zh-Hant": ClientCodes(others=["zt", "cht", "traditional chinese"]),
 }
 
 
 class ServedLanguages:
-    """Languages by all their codes.
+    """Languages by all their codes, and by their English names.
 
     The names of clients are not looked up in the tables of all languages, whose caches would
     grow with them.
@@ -58,6 +58,8 @@ class ServedLanguages:
         for tag in sorted(tags):
             self.names[tag] = language_name(tag) if find_language(tag) else tag
         self._by_code = {tag.lower(): tag for tag in self.names}
+        for tag, name in self.names.items():
+            self._by_code.setdefault(name.lower(), tag)
         for tag in self.names:
             for code in (*_find_codes(tag), *_find_codes(without_region(tag))):
                 self._by_code.setdefault(code.lower(), tag)
@@ -126,12 +128,13 @@ def _is_traditional(text: str) -> bool:
     return len(text.encode("big5", "ignore")) > len(text.encode("gb2312", "ignore"))
 
 
-def _find_codes(tag: str) -> set[str]:
-    """Return other codes of a language: deu, ger, de-Latn and deu-Latn for de."""
+def _find_codes(name: str) -> set[str]:
+    """Return all codes of a language: de, deu, ger, de-Latn and deu-Latn for de."""
     from langcodes import Language
     from langcodes.data_dicts import LANGUAGE_REPLACEMENTS, MACROLANGUAGES
 
-    if find_language(tag) is None:
+    tag = find_language(name)
+    if tag is None:
         return set()
     language = Language.get(tag)
     code = language.language or ""
@@ -145,7 +148,7 @@ def _find_codes(tag: str) -> set[str]:
     for each in codes:
         for other in scripts:
             names.add(f"{each}-{other}")
-    return {name for name in names if find_language(name) == tag}
+    return {each for each in names if find_language(each) == tag}
 
 
 def _imply_scripts(tag: str) -> dict[str, str]:

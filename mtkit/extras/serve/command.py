@@ -49,6 +49,14 @@ def serve(
         float,
         Option(min=0.1, help="Longest time to wait for a translation, in seconds (default: 60)."),
     ] = 60.0,
+    prompt: Annotated[
+        list[str] | None,
+        Option(
+            metavar="FORM",
+            help="Form of a chat client's messages, such as 'Translate into {target}: {text}'; "
+            "{source} and * for anything are possible, too.",
+        ),
+    ] = None,
     sample: Annotated[
         bool,
         Option("--sample", help="Sample if a client sends a temperature (default: search)."),
@@ -65,9 +73,12 @@ def serve(
     """
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         raise UserError("mtkit serve needs more packages; run `pip install 'mtkit[serve]'`")
+    from mtkit.extras.serve.prompts import compile_prompt
     from mtkit.extras.serve.server import read_keys, serve_models
     from mtkit.extras.serve.service import ServerOptions
 
+    for each in prompt or []:
+        compile_prompt(each)
     options = ServerOptions(
         host=host,
         port=port,
@@ -77,6 +88,7 @@ def serve(
         max_characters=max_characters,
         max_waiting=max_waiting,
         sample=sample,
+        prompts=prompt or [],
         timeout_seconds=timeout,
     )
     serve_models(models or [], options, device=device, engine=engine, compute_type=compute_type)

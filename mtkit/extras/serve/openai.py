@@ -1,7 +1,7 @@
 """The interface of OpenAI: /v1/chat/completions and /v1/models.
 
-The last message of the user is the text. Other messages are not used: they cannot tell the model
-how to translate.
+The last message of the user is the text, with an instruction around it or not. Other messages are
+not used: they cannot tell the model how to translate.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -19,7 +20,15 @@ from starlette.responses import StreamingResponse
 
 from mtkit.decoding.text.line import Translation
 from mtkit.extras.serve.directions import AUTO, MAX_ECHO, ServedDirection
-from mtkit.extras.serve.interface import Endpoint, Fields, Interface, Refused, join_alternatives
+from mtkit.extras.serve.interface import (
+    Endpoint,
+    Fields,
+    Interface,
+    Refused,
+    join_alternatives,
+    join_lines,
+)
+from mtkit.extras.serve.prompts import ChatText, read_message
 from mtkit.extras.serve.service import Service
 
 STARTED = int(time.time())
@@ -77,7 +86,7 @@ class ChatFields(Fields):
     glossary: Refused = None
 
     @property
-    def text(self) -> str:
+    def content(self) -> str:
         """The last message of the user."""
         for message in reversed(self.messages):
             if message.role == "user":
@@ -99,8 +108,10 @@ class _Answer:
 
     service: Service
     fields: ChatFields
+    message: ChatText
     direction: ServedDirection
-    lines: list[Translation] = field(default_factory=list)
+    texts: list[list[Translation]] = field(default_factory=list)
+    """The lines of each text."""
     reason: Literal["stop", "length"] = "stop"
     name: str = field(default_factory=lambda: f"chatcmpl-{uuid4().hex}")
 
@@ -111,28 +122,41 @@ class _Answer:
         return {"id": self.name, "object": kind, "created": now, "model": model, **content}
 
     async def pieces(self) -> AsyncGenerator[str, None]:
-        """Yield the lines, each with the line feed before it."""
+        """Yield the texts, each with what stands before it, and then what stands at the end."""
         fields = self.fields
         limit = min(fields.max_tokens, fields.max_completion_tokens)
         settings: dict[str, Any] = {}
         if self.service.options.sample and fields.temperature > 0:
             settings = fields.settings
-        separator = ""
+        message = self.message
         async with self.service.translating(
-            [fields.text], [self.direction], alternatives=fields.n - 1, **settings
-        ) as (lines,):
-            for line in lines:
-                translation = await line
-                if self._count_tokens() + len(translation.tokens) > limit:
+            message.texts,
+            [self.direction] * len(message.texts),
+            alternatives=fields.n - 1,
+            **settings,
+        ) as group:
+            for literal, tasks in zip(message.literals, group, strict=False):
+                lines = [await task for task in tasks]
+                if self._count_tokens() + sum(len(line.tokens) for line in lines) > limit:
                     self.reason = "length"
                     return
-                self.lines.append(translation)
-                yield separator + translation.text
-                separator = "\n"
+                self.texts.append(lines)
+                yield literal + message.encode(join_lines(lines))
+        if message.literals[-1]:
+            yield message.literals[-1]
+
+    def join_others(self) -> list[str]:
+        """Return other answers: the second translations of all texts, then the third ones."""
+        best = [join_lines(lines) for lines in self.texts]
+        answers: list[str] = []
+        for others in zip_longest(*map(join_alternatives, self.texts)):
+            chosen = [other or text for other, text in zip(others, best, strict=True)]
+            answers.append(self.message.fill(chosen))
+        return answers
 
     def count_usage(self) -> dict[str, int]:
         """Return the words of the text, and the subwords of the answer."""
-        prompt = len(self.fields.text.split())
+        prompt = len(self.fields.content.split())
         completion = self._count_tokens()
         return {
             "prompt_tokens": prompt,
@@ -141,7 +165,7 @@ class _Answer:
         }
 
     def _count_tokens(self) -> int:
-        return sum(len(line.tokens) for line in self.lines)
+        return sum(len(line.tokens) for line in chain.from_iterable(self.texts))
 
     async def events(self, first: str, others: AsyncGenerator[str, None]) -> AsyncIterator[bytes]:
         """Yield the events of a stream: one for each piece, then why it ends."""
@@ -163,8 +187,10 @@ class _Answer:
 
 
 async def _complete(service: Service, fields: ChatFields) -> Any:
-    direction = await _find_direction(service, fields.model, fields.text)
-    answer = _Answer(service, fields, direction)
+    service.measure([fields.content])
+    message = read_message(fields.content, service.options.prompts)
+    direction = await _find_direction(service, fields.model, message)
+    answer = _Answer(service, fields, message, direction)
     pieces = answer.pieces()
     if fields.stream and fields.n > 1:
         raise HTTPException(400, "n: a stream has one answer")
@@ -172,11 +198,11 @@ async def _complete(service: Service, fields: ChatFields) -> Any:
         first = await anext(pieces, "")  # here, because a refusal comes before the response
         return StreamingResponse(answer.events(first, pieces), media_type="text/event-stream")
     text = "".join([piece async for piece in pieces])
-    texts = [text, *join_alternatives(answer.lines)]
+    texts = [text, *answer.join_others()]
     choices: list[dict[str, Any]] = []
     for index, content in enumerate(texts):
-        message = {"role": "assistant", "content": content, "refusal": None}
-        choices.append(_choice(answer.reason, index, message=message))
+        reply = {"role": "assistant", "content": content, "refusal": None}
+        choices.append(_choice(answer.reason, index, message=reply))
     return answer.record("chat.completion", choices=choices, usage=answer.count_usage())
 
 
@@ -188,24 +214,27 @@ def _data(content: dict[str, Any]) -> bytes:
     return b"data: %b\n\n" % json.dumps(content).encode()
 
 
-async def _find_direction(service: Service, model: str, text: str) -> ServedDirection:
-    """Return the direction with a name; for `auto`, the first one of the language of the text.
+async def _find_direction(service: Service, model: str, message: ChatText) -> ServedDirection:
+    """Return the direction that the model names, else the one that the instruction names.
 
-    If the server has only one direction, every name means it.
+    `auto` is the first direction of the language of the text. If the server has only one direction,
+    every name means it.
     """
     directions = list(service.directions.by_pair.values())
+    named = service.directions.find_by_name(model)
+    if named is not None:
+        return named
+    text = "\n".join(message.texts)
+    if message.target:
+        (direction,), _ = await service.choose_directions([text], message.source, message.target)
+        return direction
     if len(directions) == 1:
         return directions[0]
     if model.lower() == AUTO:
         (ranking,) = await service.detect([text], only_served=True)
         return next(each for each in directions if each.source == ranking[0][0])
-    direction = service.directions.find_by_name(model)
-    if direction is None:
-        choices = service.directions.choices
-        raise HTTPException(
-            404, f"model: {model[:MAX_ECHO]!r} names no pair; choose from {choices}"
-        )
-    return direction
+    choices = service.directions.choices
+    raise HTTPException(404, f"model: {model[:MAX_ECHO]!r} names no pair; choose from {choices}")
 
 
 async def _list_models(service: Service, fields: Fields) -> dict[str, Any]:

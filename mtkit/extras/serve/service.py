@@ -56,6 +56,8 @@ class ServerOptions:
     """Largest number of characters in all requests that are not yet answered."""
     sample: bool = False
     """Whether a temperature samples; otherwise it has no effect."""
+    prompts: Sequence[str] = ()
+    """Forms of messages, besides those of well-known clients (see `prompts.py`)."""
     timeout_seconds: float = 60.0
     """How long a request may wait for its translation."""
 
@@ -89,7 +91,7 @@ class Service:
         Yield for each text the tasks that translate its lines. Each line gets up to `alternatives`
         other translations. The settings are those of `Request.changed`.
         """
-        size = self._measure(texts)
+        size = self.measure(texts)
         if self._waiting and self._waiting + size > self.options.max_waiting:
             message = "too much text is waiting for translation; try again later"
             raise HTTPException(429, message, RETRY)
@@ -135,7 +137,7 @@ class Service:
 
         `only_served`: refuse a text that is almost certainly in none of them.
         """
-        self._measure(texts)
+        self.measure(texts)
         rankings: list[Ranking] = []
         for text in texts:
             start = text[:DETECTED_CHARACTERS]
@@ -153,7 +155,7 @@ class Service:
             if model.exception() is None:
                 model.result().close()
 
-    def _measure(self, texts: Sequence[str]) -> int:
+    def measure(self, texts: Sequence[str]) -> int:
         """Return the size of texts in characters; refuse those that are too large for a request."""
         size = sum(max(len(text), MIN_LINE_CHARACTERS * (text.count("\n") + 1)) for text in texts)
         limit = self.options.max_characters

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
@@ -35,9 +35,8 @@ from mtkit.extras.serve.entities import decode_entities, encode_entities
 from mtkit.extras.serve.server import DisconnectProtocol, listen, read_keys
 from mtkit.extras.serve.service import ServerOptions, join_steps
 from nasties import DEEP, INVALID, VALID
-from servers import Running, application, directions_of, held_copier, running
+from servers import Running, Send, application, directions_of, held_copier, running
 
-Send = Callable[..., httpx.Response]
 EN_DE = directions_of("en-de")
 FORMS = {"q": "Why?", "source": "en", "target": "de"}
 KEY = "0123456789abcdef"

@@ -1,0 +1,178 @@
+"""What chat clients put around a text: instructions, separators, numbers and JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import chain, zip_longest
+from typing import Any
+
+from mtkit.corpus.files import tell_once
+from mtkit.errors import UserError
+from mtkit.report import say
+
+PROMPTS = (
+    # Subtitle Edit, all engines
+    "Translate from {source} to {target}, *: {text}",
+    # Immersive Translate, of a paragraph and of several
+    "Translate to {target} (output translation only): {text}",
+    "Translate to {target}: {text}",
+    "Translate the text to {target}, please do not explain any sentences*: {text}",
+    # PDFMathTranslate, and Immersive Translate before 2025
+    "*Treat next line as plain text input and translate it into {target}, output*Input: {text}",
+    "*Translate the following markdown source text to {target}. *"
+    "Source Text: {text} Translated Text:",
+    # Pot
+    "Translate into {target}: {text}",
+    # Tools for SakuraLLM
+    "将下面的日文文本翻译成中文：{text}",
+    # What people write
+    "Translate the following * from {source} to {target}: {text}",
+    "Translate the following * into {target}: {text}",
+    "Translate the following * to {target}: {text}",
+)
+"""Forms of a message; * stands for up to 200 characters, a space for any white space."""
+FIELDS = {
+    "{source}": r"(?P<source>[^\n:]{1,40}?)",
+    "{target}": r"(?P<target>[^\n:]{1,40}?)",
+    "*": r".{0,200}?",
+    " ": r"\s+",
+}
+_FIELD = re.compile(r"(\{source\}|\{target\}|\*| )")
+FENCE = "```"
+WRAPPERS = {'"""': '"""', FENCE: FENCE, "<text>": "</text>"}
+"""What stands before and after a text that follows an instruction."""
+_NUMBER = re.compile(r"[ \t]*[\[(<#]?(\d{1,6})[\])>.:|]+[ \t]+")
+"""The number of an item, such as "1. " or "[1] "."""
+_KEPT_LINE = re.compile(r"[\W\d_]*|\s*=+ ?\w+ ?=+\s*")
+"""A line that is no text: a separator, such as %% or ==PART==, a number, or the time of a cue."""
+MAX_INSTRUCTION = 1_000
+"""Longest instruction; no time is spent on a longer one."""
+TEXT_KEYS = frozenset(["text", "source", "content", "input"])
+"""Keys of JSON objects that have the text; in an object without them, all values are texts."""
+SLOT = "\ue000"
+"""Stands for a text in JSON; a character for private use."""
+
+
+@dataclass(frozen=True)
+class ChatText:
+    """The texts of a chat message, and what stands around them, there and in the answer."""
+
+    texts: Sequence[str]
+    literals: Sequence[str]
+    """What stands before each text, and after the last one."""
+    encode: Callable[[str], str] = str
+    """Returns a text as it stands in the answer."""
+    source: str = ""
+    target: str = ""
+    """Languages that the instruction names."""
+
+    def fill(self, texts: Sequence[str]) -> str:
+        """Return an answer with these texts."""
+        pieces = zip_longest(self.literals, map(self.encode, texts), fillvalue="")
+        return "".join(chain.from_iterable(pieces))
+
+
+def read_message(content: str, own_prompts: Sequence[str] = ()) -> ChatText:
+    """Return the texts of a message without the instruction, if it has the form of a prompt."""
+    stripped = content.strip()
+    for prompt in (*own_prompts, *PROMPTS):
+        before, after = compile_prompt(prompt)
+        match = before.match(stripped[:MAX_INSTRUCTION])
+        text = stripped[match.end() :].removesuffix(after).strip() if match else ""
+        if match and text and stripped.endswith(after):
+            text = _unwrap(text)
+            languages: dict[str, Any] = match.groupdict()
+            return replace(_read_json(text) or _read_lines(text), **languages)
+    items = _read_json(content)
+    if items is None and "translat" in content[:MAX_INSTRUCTION].lower():
+        tell_once(say, "a message with an unknown instruction is translated as it is; see --prompt")
+    return items or _read_lines(content)
+
+
+@cache
+def compile_prompt(prompt: str) -> tuple[re.Pattern[str], str]:
+    """Return the pattern of what stands before the text, and what stands after it.
+
+    Raises:
+        UserError: the text or another field does not stand in the prompt exactly once.
+    """
+    before, text, after = " ".join(prompt.split()).partition("{text}")
+    try:
+        parts = [FIELDS.get(part, re.escape(part)) for part in _FIELD.split(before)]
+        pattern = re.compile("".join(parts), re.DOTALL | re.IGNORECASE)
+    except re.error:  # a field stands there twice
+        text = ""
+    if not text or "{" in after or "*" in after:
+        raise UserError(f"--prompt {prompt!r}: {{text}} must stand in it, after the other fields")
+    return pattern, after.strip()
+
+
+def _unwrap(text: str) -> str:
+    """Return a text without the quotes, the fence or the tags around it."""
+    for opening, closing in WRAPPERS.items():
+        inner = text.removeprefix(opening).removesuffix(closing)
+        if len(text) - len(inner) == len(opening) + len(closing):
+            if opening == FENCE:  # after which the name of a language may stand
+                inner = inner.partition("\n")[2] or inner
+            return inner.strip()
+    return text
+
+
+def _read_lines(text: str) -> ChatText:
+    """Return a message with a text for each line; the numbers of items are no text."""
+    lines = text.split("\n")
+    numbers = [int(match[1]) for line in lines if (match := _NUMBER.match(line))]
+    has_items = len(numbers) > 1 and numbers == sorted(set(numbers))
+    texts: list[str] = []
+    literals: list[str] = []
+    before: list[str] = []
+    for index, line in enumerate(lines):
+        kept = _KEPT_LINE.fullmatch(line) or (has_items and _NUMBER.match(line))
+        start = kept.end() if kept else 0
+        before += ["\n" if index else "", line[:start]]
+        if start < len(line):
+            texts.append(line[start:])
+            literals.append("".join(before))
+            before = []
+    return ChatText(texts, [*literals, "".join(before)])
+
+
+def _read_json(content: str) -> ChatText | None:
+    """Return the texts of a JSON array or object; None if the content is not that."""
+    if not content.lstrip().startswith(("[", "{")):
+        return None
+    source = target = ""
+    texts: list[str] = []
+    try:
+        value = json.loads(content)
+        match value:  # Weblate, which expects an array
+            case {
+                "source_language": str(source),
+                "target_language": str(target),
+                "strings": list(strings),
+            }:
+                value = [each["source"] for each in strings]
+        answer = json.dumps(_take_texts(value, texts), ensure_ascii=False)
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return None
+    literals = answer.split(f'"{SLOT}"')
+    if not texts or len(literals) != len(texts) + 1:
+        return None
+    return ChatText(texts, literals, partial(json.dumps, ensure_ascii=False), source, target)
+
+
+def _take_texts(value: Any, texts: list[str]) -> Any:
+    """Return a value of JSON with slots for its texts, which are added to `texts`."""
+    if isinstance(value, str) and value.strip():
+        texts.append(value)
+        return SLOT
+    if isinstance(value, list):
+        return [_take_texts(each, texts) for each in value]
+    if isinstance(value, dict):
+        keys = value.keys() & TEXT_KEYS or value.keys()
+        return value | {key: _take_texts(value[key], texts) for key in value if key in keys}
+    return value
