@@ -9,7 +9,7 @@ import socket
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -47,7 +47,7 @@ def build_application(service: Service, options: ServerOptions) -> Starlette:
     cors = Middleware(
         CORSMiddleware,
         allow_origins=options.origins,
-        allow_methods=["GET", "POST"],
+        allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["Authorization", "Content-Type"],
     )
     application = Starlette(
@@ -84,14 +84,15 @@ class _Gate:
         """Answer one request; raise HTTPException if it is not allowed."""
         if not self._is_known_host(request.headers.get("host", "")):
             raise HTTPException(421, "this host is not served; see --allow-host of `mtkit serve`")
-        if endpoint.method == "POST" and not self._is_known_origin(request):
+        if endpoint.method != "GET" and not self._is_known_origin(request):
             raise HTTPException(403, "pages of this site are not served; see --allow-origin")
         try:
             body = await self._read_body(request)
             media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if endpoint.method == "GET":
+            if endpoint.method != "POST":
                 # DeepL's client sends the fields as a body, others in the address.
-                body = body or request.scope["query_string"]
+                place = urlencode(request.path_params).encode()
+                body = place or body or request.scope["query_string"]
                 media_type = FORM_TYPE
             fields = read_fields(endpoint, body, media_type)
             # Only now, because the key may be one of the fields.
@@ -136,7 +137,7 @@ class _Gate:
         given = key or request.headers.get("authorization", "").partition(" ")[2].strip()
         encoded = given.encode("utf-8", "replace")
         matches = [hmac.compare_digest(key.encode(), encoded) for key in self._keys]
-        is_needed = bool(given) or endpoint.method == "POST"
+        is_needed = bool(given) or endpoint.method == "POST" or endpoint.needs_key
         if self._keys and is_needed and not any(matches):
             raise HTTPException(403, "the key is missing or wrong")
 

@@ -49,6 +49,13 @@ def serve(
         float,
         Option(min=0.1, help="Longest time to wait for a translation, in seconds (default: 60)."),
     ] = 60.0,
+    glossary: Annotated[
+        list[str] | None,
+        Option(
+            metavar="PAIR=FILE",
+            help="Terms and their translations, such as en:de=terms.tsv; repeat it for more pairs.",
+        ),
+    ] = None,
     prompt: Annotated[
         list[str] | None,
         Option(
@@ -73,22 +80,26 @@ def serve(
     """
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         raise UserError("mtkit serve needs more packages; run `pip install 'mtkit[serve]'`")
+    from mtkit.extras.serve.directions import find_directions, open_glossaries
     from mtkit.extras.serve.prompts import compile_prompt
     from mtkit.extras.serve.server import read_keys, serve_models
     from mtkit.extras.serve.service import ServerOptions
 
     for each in prompt or []:
         compile_prompt(each)
+    listed_keys = [] if keys is None else read_keys(keys)
+    directions = find_directions(models or [])
     options = ServerOptions(
         host=host,
         port=port,
-        keys=[] if keys is None else read_keys(keys),
+        keys=listed_keys,
         hosts=allow_host or [],
         origins=allow_origin or [],
         max_characters=max_characters,
         max_waiting=max_waiting,
         sample=sample,
         prompts=prompt or [],
+        glossaries=open_glossaries(directions, glossary or []),
         timeout_seconds=timeout,
     )
-    serve_models(models or [], options, device=device, engine=engine, compute_type=compute_type)
+    serve_models(directions, options, device=device, engine=engine, compute_type=compute_type)

@@ -1,4 +1,4 @@
-"""The interface of DeepL: /v2/translate, /v2/languages, /v2/usage."""
+"""The interface of DeepL: /v2/translate, /v2/languages, /v2/usage, /v2/glossaries."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from mtkit.extras.serve.codes import CLIENT_CODES, ClientCodes
 from mtkit.extras.serve.directions import MAX_ECHO
 from mtkit.extras.serve.entities import decode_entities, encode_entities
+from mtkit.extras.serve.glossaries import GLOSSARY_ENDPOINTS, use_glossary
 from mtkit.extras.serve.interface import (
     Endpoint,
     Fields,
@@ -37,8 +38,8 @@ class DeeplFields(Fields):
     formality: Literal["default", "prefer_more", "prefer_less"] = "default"
     tag_handling: Literal["", "xml", "html"] = ""
     ignore_tags: TextOrTexts = Field([], description="tags whose elements have no text")
+    glossary_id: str = Field("", description="the id of a glossary that a client has created")
     glossary: Refused = None
-    glossary_id: Refused = None
     custom_instructions: Refused = None
     style_id: Refused = None
     translation_memory_id: Refused = None
@@ -58,7 +59,11 @@ async def _translate(service: Service, fields: DeeplFields) -> dict[str, Any]:
     encode = encode_entities if has_entities else str
     decoded = list(map(decode, texts))
     directions, _ = await service.choose_directions(decoded, fields.source_lang, fields.target_lang)
-    results = await service.translate(decoded, directions)
+    settings: dict[str, Any] = {}
+    if fields.glossary_id:
+        for direction in directions:
+            settings["glossary"] = use_glossary(service, fields.glossary_id, direction)
+    results = await service.translate(decoded, directions, **settings)
     translations: list[dict[str, Any]] = []
     for text, direction, lines in zip(texts, directions, results, strict=True):
         source = direction.source.upper()
@@ -79,10 +84,6 @@ def _refuse_ignored_text(texts: Sequence[str], tags: TextOrTexts) -> None:
         element = re.compile(rf"<{re.escape(name)}(?:\s[^>]*)?(?<!/)>\s*[^\s<]")
         if any(map(element.search, texts)):
             raise HTTPException(400, f"ignore_tags: text inside <{name[:MAX_ECHO]}> is not kept")
-
-
-async def _list_glossary_pairs(service: Service, fields: Fields) -> dict[str, list[Any]]:
-    return {"supported_languages": []}
 
 
 async def _list_languages(service: Service, fields: LanguagesFields) -> list[dict[str, Any]]:
@@ -106,8 +107,8 @@ DEEPL = Interface(
     endpoints=[
         Endpoint("POST", "/v2/translate", _translate, DeeplFields),
         Endpoint("GET", "/v2/languages", _list_languages, LanguagesFields),
-        Endpoint("GET", "/v2/glossary-language-pairs", _list_glossary_pairs),
         Endpoint("GET", "/v2/usage", _count_usage),
+        *GLOSSARY_ENDPOINTS,
     ],
     refuse=lambda refusal: {"message": refusal.detail},
 )

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from mtkit.artifacts.runs import default_place
 from mtkit.config.language_codes import find_language
+from mtkit.decoding.glossary import Glossary, open_glossary
 from mtkit.decoding.model_languages import find_model_languages
 from mtkit.errors import UserError
 from mtkit.extras.serve.codes import ServedLanguages, without_region
@@ -97,9 +98,14 @@ class Directions:
         """Return the languages into which `source` is translated, sorted."""
         return sorted(target for other, target in self.by_pair if other == source)
 
+    def get(self, source: str, target: str) -> ServedDirection | None:
+        """Return the direction between two languages that a client names; None if not served."""
+        find = self.languages.find
+        return self.by_pair.get((find(source), find(target)))
+
     def find(self, source: str, target: str) -> ServedDirection:
         """Return the direction between two languages that a client names, such as EN and pt-BR."""
-        direction = self._find(source, target)
+        direction = self.get(source, target)
         if direction is None:
             raise self.refuse(f"{source[:MAX_ECHO]!r} to {target[:MAX_ECHO]!r}")
         return direction
@@ -107,7 +113,7 @@ class Directions:
     def find_by_name(self, name: str) -> ServedDirection | None:
         """Return the direction of a pair that a client names, such as eng_Latn-deu_Latn."""
         for hyphen in re.finditer("-", name[:MAX_PAIR_CHARACTERS]):
-            direction = self._find(name[: hyphen.start()], name[hyphen.end() :])
+            direction = self.get(name[: hyphen.start()], name[hyphen.end() :])
             if direction is not None:
                 return direction
         return None
@@ -115,10 +121,6 @@ class Directions:
     def refuse(self, asked: str) -> HTTPException:
         """Return the refusal of languages, which says what is served."""
         return HTTPException(400, f"languages: {asked} is not served; choose from {self.choices}")
-
-    def _find(self, source: str, target: str) -> ServedDirection | None:
-        find = self.languages.find
-        return self.by_pair.get((find(source), find(target)))
 
 
 def find_directions(places: Sequence[str]) -> Directions:
@@ -144,6 +146,31 @@ def find_directions(places: Sequence[str]) -> Directions:
             if first.target == second.source and first.source != second.target:
                 by_pair.setdefault(pair, ServedDirection(*pair, (first, second)))
     return Directions(by_pair)
+
+
+def open_glossaries(
+    directions: Directions, named: Sequence[str]
+) -> dict[tuple[str, str], Glossary]:
+    """Return glossaries such as en:de=terms.tsv, by the languages of the models that use them.
+
+    Raises:
+        UserError: no model translates the pair, or the file is no glossary of these languages.
+    """
+    glossaries: dict[tuple[str, str], Glossary] = {}
+    for each in named:
+        match = _WITH_PAIR.fullmatch(each)
+        if match is None:
+            raise UserError(f"--glossary {each}: name its languages, as in en:de={each}")
+        source, target, path = match.groups()
+        direction = directions.get(source, target)
+        if direction is None or len(direction.legs) > 1:
+            raise UserError(
+                f"--glossary {each}: no model translates {source} to {target}; "
+                f"the directions are {directions.choices}"
+            )
+        pair = (direction.source, direction.target)
+        glossaries[pair] = open_glossary(path).directed(pair)
+    return glossaries
 
 
 def _find_legs(place: str) -> list[Leg]:

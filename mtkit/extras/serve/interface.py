@@ -66,13 +66,15 @@ class Fields(Settings):
 class Endpoint:
     """A path that clients call."""
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "DELETE"]
     path: str
     answer: Callable[[Service, Any], Coroutine[Any, Any, Any]]
     """Returns a response, or data for a JSON response, to fields of the class `fields`."""
     fields: type[Fields] = Fields
     takes_forms: bool = True
     """Whether the fields may come as a form, besides JSON."""
+    needs_key: bool = False
+    """Whether a client needs a key, if there are keys; each POST does."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,8 @@ def describe_interfaces(interfaces: Sequence[Interface]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     posted: list[tuple[type[Fields], Literal["validation"]]] = []
     for endpoint in chain.from_iterable(interface.endpoints for interface in interfaces):
-        paths[endpoint.path] = {endpoint.method.lower(): _describe(endpoint)}
+        methods = paths.setdefault(endpoint.path, {})
+        methods[endpoint.method.lower()] = _describe(endpoint)
         if endpoint.method == "POST":
             posted.append((endpoint.fields, "validation"))
     _, schemas = models_json_schema(posted, ref_template=SCHEMAS)
@@ -150,11 +153,13 @@ def describe_interfaces(interfaces: Sequence[Interface]) -> dict[str, Any]:
 
 
 def _describe(endpoint: Endpoint) -> dict[str, Any]:
-    if endpoint.method == "GET":
+    if endpoint.method != "POST":
         properties = endpoint.fields.model_json_schema().get("properties", {})
         fields: list[dict[str, Any]] = []
         for name, schema in properties.items():
-            fields.append({"name": name, "in": "query", "schema": schema})
+            is_in_path = f"{{{name}}}" in endpoint.path
+            place = {"in": "path", "required": True} if is_in_path else {"in": "query"}
+            fields.append({"name": name, "schema": schema, **place})
         return {"responses": RESPONSES, "parameters": fields}
     reference = {"schema": {"$ref": SCHEMAS.format(model=endpoint.fields.__name__)}}
     content = {JSON_TYPE: reference}

@@ -6,7 +6,6 @@ import asyncio
 import ipaddress
 import logging
 import socket
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from mtkit.corpus.files import input_lines
 from mtkit.decoding.api import Translator, load
 from mtkit.errors import UserError
 from mtkit.extras.serve.application import build_application
-from mtkit.extras.serve.directions import find_directions
+from mtkit.extras.serve.directions import Directions
 from mtkit.extras.serve.service import ServerOptions, Service
 from mtkit.report import plural, say, warn
 
@@ -31,13 +30,13 @@ HEADERS += [("X-Frame-Options", "DENY")]
 """Headers of every response."""
 
 
-def serve_models(places: Sequence[str], options: ServerOptions, **settings: Any) -> None:
-    """Serve the models at `places` until SIGINT or SIGTERM; `settings` are those of `load`.
+def serve_models(directions: Directions, options: ServerOptions, **settings: Any) -> None:
+    """Serve directions until SIGINT or SIGTERM; `settings` are those of `load`.
 
     Requests that are in progress then are answered.
 
     Raises:
-        UserError: a model or its languages cannot be found, or the address cannot be used.
+        UserError: the address cannot be used.
     """
 
     def open_translator(place: str) -> Translator:
@@ -45,9 +44,9 @@ def serve_models(places: Sequence[str], options: ServerOptions, **settings: Any)
         say(f"loaded {place}, {translator.engine.name}")
         return translator
 
-    service = Service(find_directions(places), options, open_translator)
+    service = Service(directions, options, open_translator)
     listener = listen(options)
-    described = [direction.path for direction in service.directions.by_pair.values()]
+    described = [direction.path for direction in directions.by_pair.values()]
     say(f"serving {plural(len(described), 'direction')}: {', '.join(described)}")
     say(f"listening at {address_of(listener)} (also /v1: OpenAI, /v2: DeepL, else LibreTranslate)")
     if not (options.keys or ipaddress.ip_address(listener.getsockname()[0]).is_loopback):

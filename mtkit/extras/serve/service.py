@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from mtkit.config.language_codes import language_name
 from mtkit.decoding.api import Translator
 from mtkit.decoding.estimation.estimator import Estimate
+from mtkit.decoding.glossary import Glossary
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.errors import UserError
 from mtkit.extras.serve.codes import Ranking, rank_sources
@@ -58,8 +59,21 @@ class ServerOptions:
     """Whether a temperature samples; otherwise it has no effect."""
     prompts: Sequence[str] = ()
     """Forms of messages, besides those of well-known clients (see `prompts.py`)."""
+    glossaries: Mapping[tuple[str, str], Glossary] = field(default_factory=dict)
+    """Terms by the source and the target of the model that uses them."""
     timeout_seconds: float = 60.0
     """How long a request may wait for its translation."""
+
+
+@dataclass(frozen=True)
+class ClientGlossary:
+    """A glossary that a client has created."""
+
+    glossary: Glossary
+    direction: ServedDirection
+    characters: int
+    record: Mapping[str, Any]
+    """What clients are told of it."""
 
 
 class Service:
@@ -73,6 +87,8 @@ class Service:
         self.options = options
         self.characters = 0
         """How many characters were accepted for translation so far."""
+        self.client_glossaries: dict[str, ClientGlossary] = {}
+        """Glossaries by their ids."""
         self._load = load
         self._models: dict[str, Future[Translator]] = {}
         self._waiting = 0
@@ -188,6 +204,9 @@ class Service:
     async def _submit(self, line: str, leg: Leg, settings: Mapping[str, Any]) -> Translation:
         """Translate a line with one model, in the batches of all requests with equal settings."""
         translator = await self._translator(leg)
+        glossary = self.options.glossaries.get((leg.source, leg.target))
+        if glossary is not None:
+            settings = {"glossary": glossary, **settings}
         try:
             request = translator.request.changed(**settings) if settings else None
             started = self._threads.submit(translator.submit, [Line(line, tag=leg.tag)], request)

@@ -196,7 +196,6 @@ def test_deepl_translates_lists_languages_and_counts_characters(
 @pytest.mark.parametrize(
     ("wish", "field"),
     [
-        ({"glossary": "3f2a"}, "glossary_id"),
         ({"formality": "more"}, "formality"),
         ({"custom_instructions": ["Rhyme."]}, "custom_instructions"),
     ],

@@ -49,7 +49,6 @@ def send() -> Iterator[Send]:
         yield send
 
 
-POSTS = [each for face in INTERFACES for each in face.endpoints if each.method == "POST"]
 CHAT = {"model": "en-de", "messages": [{"role": "user", "content": "Why?"}]}
 VALID_FIELDS: dict[str, dict[str, Any]] = {
     "/translate": FORMS,
@@ -249,11 +248,6 @@ def test_a_temperature_changes_nothing_unless_the_server_samples(
         answers = [send("POST", "/v1/chat/completions", json=each) for each in (fields, hot)]
     searched, asked = (each.json()["choices"][0]["message"]["content"] for each in answers)
     assert (searched != asked) == sample
-
-
-def test_glossaries_of_deepl_are_an_empty_list(send: Send) -> None:
-    answer = send("GET", "/v2/glossary-language-pairs")
-    assert answer.json() == {"supported_languages": []}
 
 
 @pytest.mark.parametrize("path", PATHS)
