@@ -26,17 +26,6 @@ SEVERAL = "..."
 """Ends the metavar of an option that takes several words."""
 
 
-HEAT_MAPS = "-o FILE.html, a page with heat maps of every layer and head"
-REPLACED: Mapping[str, Mapping[str, str]] = {
-    "attend": {"--view": HEAT_MAPS, "--kind": HEAT_MAPS, "--layer": HEAT_MAPS, "--head": HEAT_MAPS},
-    "info": {
-        "--plot positions": "mtkit attend TEXT -o FILE.html, a page with positions",
-        "--plot schedule": "mtkit info CONFIG --plot",
-    },
-}
-"""By command: words of earlier versions, which lecture notes may still show, and what to use."""
-
-
 class Command(TyperCommand):
     """A command that refuses an option given twice, unless the option may be repeated.
 
@@ -53,7 +42,6 @@ class Command(TyperCommand):
             is_completion = ctx.resilient_parsing
             if not is_completion:
                 args = _repeat_options(self.params, args)
-                _refuse_replaced(ctx, args)
                 _, _, given = self.make_parser(ctx).parse_args(args=list(args))
                 _refuse_repetition(ctx, given)
             return super().parse_args(ctx, args)
@@ -102,28 +90,6 @@ def _repeat_options(parameters: Sequence[Any], args: Sequence[str]) -> list[str]
             has_value = True
         repeated.append(word)
     return repeated
-
-
-def _refuse_replaced(ctx: Any, args: Sequence[str]) -> None:
-    """Fail if the arguments hold words of REPLACED, and say what to use.
-
-    A value that is the name of a file or folder is not refused: `info --plot positions` may mean a
-    run that is named "positions".
-    """
-    words: list[str] = []
-    for argument in args:
-        words += argument.split("=", maxsplit=1)  # --plot=positions is --plot positions
-    for replaced, advice in REPLACED.get(ctx.info_name, {}).items():
-        _, *values = replaced.split()
-        is_value_a_path = any(Path(value).exists() for value in values)
-        if _holds_run(words, replaced.split()) and not is_value_a_path:
-            ctx.fail(f"{replaced} no longer exists; use {advice}")
-
-
-def _holds_run(words: Sequence[str], run: Sequence[str]) -> bool:
-    """Return whether the words of `run` follow each other somewhere in `words`."""
-    starts = range(len(words))
-    return any(words[start : start + len(run)] == run for start in starts)
 
 
 def _refuse_repetition(ctx: Any, given: Sequence[Any]) -> None:

@@ -161,7 +161,7 @@ def init(
     """Write a config for a corpus and a training time.
 
     Checks the corpus, holds out validation and test pairs, measures how fast this machine trains,
-    and predicts what to expect. Then start training with `mtkit run`. For several languages in one
+    and forecasts the time. Then start training with `mtkit run`. For several languages in one
     model, give several corpora, and the tag of each with --tags. With --from, the run adapts a
     model to the corpus, without harm to what it translates well.
     Example: mtkit init train.en train.fr --minutes 20

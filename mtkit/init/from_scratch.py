@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from mtkit.corpus.read import Pair
 from mtkit.corpus.store import CorpusRows
 from mtkit.init.config_text import Sections, choose_settings
-from mtkit.init.expectation import describe_expectation, describe_similar
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.presets import MAX_OVERRUN, NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
 from mtkit.init.proposal import Proposal, Start
-from mtkit.init.survey import WrittenCorpus, balance
+from mtkit.init.survey import WrittenCorpus
 from mtkit.init.trial import run_trial
 from mtkit.machine import count_cores
 from mtkit.models.device import pick_device
@@ -35,7 +34,7 @@ class NewModel(Proposal):
     def forecast(
         self, facts: CorpusFacts, written: Sequence[WrittenCorpus], minutes: float
     ) -> Iterator[str]:
-        """Say how long a run will take, and what to expect from it."""
+        """Say how long a run will take."""
         plan = self.plan
         total = plan.seconds / 60
         training = plan.training_seconds / 60
@@ -43,15 +42,11 @@ class NewModel(Proposal):
         yield f"forecast: {total:.1f} minutes, {training:.1f} to train {length}"
         if total > MAX_OVERRUN * minutes:
             yield f"the time is too short: the shortest run takes {total:.1f} minutes"
-        if len(written) == 1:
-            yield from describe_expectation(facts, plan, minutes)
-            return
-        weights = balance([corpus.facts.pairs for corpus in written])
-        for corpus, weight in zip(written, weights, strict=True):
-            expected = describe_similar(
-                corpus.facts.pairs, plan.trial.target_tokens, weight * plan.epochs
+        if plan.has_spare_time:
+            yield (
+                f"{minutes:g} minutes are more than the run can use: after {plan.epochs:,.0f} "
+                "epochs, the model would only learn the pairs by heart"
             )
-            yield f"expect of {corpus.tag}, without what it learns from the others: {expected}"
 
 
 class FromScratch(Start):

@@ -1,4 +1,4 @@
-"""`mtkit init`: write a config and the files of its corpus, and say what to expect.
+"""`mtkit init`: write a config and the files of its corpus, and forecast the run.
 
 Each corpus is read once, to rows in a temporary folder.
 """
@@ -66,7 +66,7 @@ WHY_WEIGHTS = (
 
 
 def init(options: InitOptions) -> None:
-    """Write a config and the files of its corpus, and say what to expect of a run.
+    """Write a config and the files of its corpus, and forecast the run.
 
     Raises:
         UserError: the corpus cannot be used, or a file would be overwritten; nothing is written.
@@ -368,7 +368,7 @@ def _tagged_corpora(
 def _summary(
     options: InitOptions, written: Sequence[WrittenCorpus], facts: CorpusFacts, proposal: Proposal
 ) -> Iterator[str]:
-    """Say what was written, how long a run will take, and what to expect from it."""
+    """Say what was written, and what the proposal forecasts."""
     yield f"wrote {options.output}: {proposal}"
     is_renamed = options.run is None and options.run_folder != str(options.default_run)
     if is_renamed:

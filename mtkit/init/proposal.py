@@ -85,7 +85,7 @@ class Proposal(ABC):
     def forecast(
         self, facts: CorpusFacts, written: Sequence[WrittenCorpus], minutes: float
     ) -> Iterator[str]:
-        """Say how long a run will take, and what to expect from it."""
+        """Say how long a run will take, and what is known of its result."""
 
 
 class Start(ABC):

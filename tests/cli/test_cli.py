@@ -86,9 +86,6 @@ MESSAGES = {
     "train --demo --set model.haeds=3": "--set model.haeds=3: model.haeds: unknown setting; did",
     "train -c nowhere.yaml": "nowhere.yaml: the config cannot be read",
     "translate": "runs/latest holds no model",
-    "attend --view=html a": "mtkit attend: --view no longer exists; use -o FILE.html, a page",
-    "info --plot=positions": "mtkit info: --plot positions no longer exists; use mtkit attend",
-    "info --plot positions": "mtkit info: --plot positions no longer exists; use mtkit attend",
     "run": "no mtkit.yaml here; write one with `mtkit init`, give another config with -c, or try",
     "batch --demo -q": "runs/demo/tokenizer holds no tokenizer; make one with `mtkit train-spm`",
 }

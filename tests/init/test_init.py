@@ -32,15 +32,8 @@ from mtkit.corpus.read import Pair, read_corpus
 from mtkit.corpus.rules import held_out_keys, key_of
 from mtkit.corpus.statistics import Languages
 from mtkit.init.config_text import Chosen, choose_settings, render
-from mtkit.init.expectation import (
-    MEASURED_RUNS,
-    MeasuredRun,
-    describe_expectation,
-    describe_similar,
-    find_similar,
-)
 from mtkit.init.facts import CorpusFacts, describe_corpus
-from mtkit.init.from_scratch import find_plan
+from mtkit.init.from_scratch import NewModel, find_plan
 from mtkit.init.partition import Partition
 from mtkit.init.presets import (
     GREEDY_COST,
@@ -224,32 +217,12 @@ def test_training_gets_two_thirds_of_the_time_unless_it_needs_less_or_preparatio
 
 
 @given(CORPORA, TRIALS, MINUTES)
-def test_the_expectation_names_measured_runs_and_promises_nothing_of_other_text(
+def test_the_forecast_says_if_the_run_cannot_use_all_the_time(
     corpus: CorpusFacts, trial: Trial, minutes: float
 ) -> None:
     plan = choose_plan(corpus, trial, minutes)
-    text = " ".join(describe_expectation(corpus, plan, minutes))
-    runs = find_similar(corpus.pairs, plan.trial.target_tokens, plan.epochs)
-    assert f"{plan.epochs:,.1f} epochs of {corpus.pairs:,} pair" in text
-    bleu = [run.bleu for run in runs]
-    assert f"had BLEU {min(bleu):g} (" in text and f" to {max(bleu):g} (" in text
-    assert "on lines held out from their own text" in text
-    assert "text of another kind is translated worse" in text
+    text = " ".join(NewModel(plan).forecast(corpus, [], minutes))
     assert ("more than the run can use" in text) == plan.has_spare_time
-
-
-def test_fewer_pairs_than_any_similar_run_had_promise_less() -> None:
-    assert "so few pairs give less" in describe_similar(500, 12.0, 60.0)
-    assert "so few pairs" not in describe_similar(6_000, 12.0, 60.0)
-
-
-@pytest.mark.parametrize("run", MEASURED_RUNS, ids=str)
-def test_a_plan_like_a_measured_run_expects_what_it_reached(run: MeasuredRun) -> None:
-    nearest, *others = find_similar(run.pairs, run.target_tokens, run.epochs)
-    assert nearest is run
-    assert run.corpus not in {other.corpus for other in others}
-    nearest, *_ = find_similar(round(1.05 * run.pairs), run.target_tokens, 0.95 * run.epochs)
-    assert nearest is run
 
 
 @given(CORPORA, TRIALS, MINUTES, st.floats(1, 100))
