@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from mtkit import plugins
 from mtkit.artifacts.ancestors import describe_ancestors
 from mtkit.artifacts.manifest import MANIFEST, Artifact, OtherFormatError, kind_at, open_artifact
 from mtkit.artifacts.runs import (
@@ -28,7 +27,6 @@ from mtkit.artifacts.runs import (
     locate_model,
     read_known_steps,
 )
-from mtkit.config.base import flattened
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.parse import LOCAL, write_yaml
 from mtkit.config.reference import explain_settings
@@ -36,7 +34,7 @@ from mtkit.config.settings import Config
 from mtkit.config.target_tags import list_tags
 from mtkit.config.yaml import load_config
 from mtkit.errors import UserError
-from mtkit.report import data_lines, plural, printable, runnable, table, warn, wrap
+from mtkit.report import data_lines, plural, printable, runnable, warn, wrap
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.metrics_log import SHOWN_SCORES, MetricsLog, is_finite_number
 
@@ -73,11 +71,11 @@ class RunInfo:
     @property
     def validation(self) -> Mapping[str, Any]:
         """The validation of the weights; if it is unknown, the last one of training."""
-        validation = None if self.weights is None else _figures(self.weights).get("validation")
-        if validation is None:
-            logged = [record for record in self.records if record.get("kind") == "valid"]
-            validation = logged[-1] if logged else None
-        return validation if isinstance(validation, Mapping) else {}
+        known = [record for record in self.records if record.get("kind") == "valid"]
+        if self.weights is not None:
+            recorded = _figures(self.weights).get("validation")
+            known += [recorded] if isinstance(recorded, Mapping) else []
+        return known[-1] if known else {}
 
     @cached_property
     def known_steps(self) -> Mapping[str, int]:
@@ -98,7 +96,8 @@ class RunInfo:
         if self.config is None:
             return None
         model = self.artifacts.get("model")
-        if model is not None and _trained_steps(model) >= self.step:
+        trained = None if model is None else model.report.get("steps")
+        if model is not None and isinstance(trained, int) and trained >= self.step:
             is_early = model.manifest["settings"].get("ended") is not None
             return "finished early" if is_early else "finished"
         return "interrupted" if self.step else "not trained yet"
@@ -121,12 +120,9 @@ class RunInfo:
         """
         test = self.artifacts.get("test")
         model = self.artifacts.get("model")
-        is_stale = (
-            test is not None
-            and model is not None
-            and test.manifest["inputs"].get("model") != model.identity
-        )
-        return None if is_stale else test
+        if test is None or model is None:
+            return test
+        return test if test.manifest["inputs"].get("model") == model.identity else None
 
     @property
     def tags(self) -> list[str]:
@@ -138,8 +134,8 @@ class RunInfo:
         return [] if self.config is None else self.config.data.target_tags
 
     @property
-    def next_command(self) -> str:
-        """The command that goes on from here."""
+    def next_command(self) -> str | None:
+        """The command that goes on from here, if any."""
         has_checkpoint = bool(checkpoint_steps(self.place / CHECKPOINTS))
         tag = f" --tag {self.tags[0]}" if self.tags else ""
         translate = f"mtkit translate -m {self.place}{tag} < in.txt"
@@ -159,7 +155,7 @@ class RunInfo:
         if self.weights is not None:
             return translate
         export = self.artifacts.get("export")
-        return "mtkit run" if export is None else _describe_use(export)
+        return None if export is None else _describe_use(export)
 
     @property
     def run_command(self) -> str:
@@ -170,8 +166,7 @@ class RunInfo:
             command += ["-c", str(saved)]
         elif self.config_file is not None and self.config_file != LOCAL:
             command += ["-c", str(self.config_file)]
-        was_moved = self.config is not None and not _is_same(Path(self.config.run), self.place)
-        if was_moved:
+        if self.config is None or os.path.realpath(self.config.run) != os.path.realpath(self.place):
             command += ["--run", str(self.place)]
         return shlex.join(command)
 
@@ -189,17 +184,6 @@ def _describe_use(export: Artifact) -> str:
     return "use it with the program of its format"
 
 
-def _trained_steps(model: Artifact) -> int:
-    """Return how many steps the model was trained for; 0 if unknown."""
-    steps = model.report.get("steps")
-    return steps if isinstance(steps, int) else 0
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    """Return whether two paths lead to the same place, which need not exist."""
-    return os.path.realpath(path) == os.path.realpath(other)
-
-
 def info(
     path: Path | None = None,
     *,
@@ -207,26 +191,18 @@ def info(
     verify: bool = False,
     config: bool = False,
     explain: bool = False,
-    plot: bool = False,
-    output: Path | None = None,
 ) -> None:
     """Describe a run, model, other artifact or config file on stdout, in short or in `full`.
 
-    `config`: print the settings instead, with comments if `explain`. `plot`: draw the learning
-    curves, or the planned learning rate before training, in the terminal or as the picture
-    `output`.
+    `config`: print the settings instead, with comments if `explain`.
 
     Raises:
         UserError: `path` is nothing of this kind, or `verify` finds damage.
     """
-    if plot:
-        plugins.load_plugin("actions", "plot")(path, output)
-        return
     if config:
         lines = _settings_yaml(path, explain)
     else:
-        described = open_run_info(path, verify=verify)
-        lines = describe_run(described, full=full)
+        lines = describe_run(open_run_info(path, verify=verify), full=full)
     data_lines(map(printable, lines))
 
 
@@ -274,33 +250,26 @@ def open_run_info(path: Path | None, *, verify: bool) -> RunInfo:
     Raises:
         UserError: there is neither, or `verify` finds damage.
     """
-    place = path or default_place()
-    if path is not None and not path.exists():
-        place = locate_model(path)
-    # ./mtkit.yaml names a run that has not begun, so there is no folder yet.
-    is_default = path is None and not _is_from_environment(path)
-    is_not_begun = is_default and LOCAL.is_file() and not place.exists()
-    folder = place
+    folder = path or default_place()
     config_file = None
-    if place.is_file():
-        config_file = place
-        folder, _ = open_run_settings(place)
-    elif is_not_begun:
-        config_file = LOCAL
+    if path is None and LOCAL.is_file() and not _is_from_environment(path) and not folder.exists():
+        config_file = LOCAL  # names a run that has not begun
+    elif folder.is_file():
+        config_file = folder
+    elif path is not None and not path.exists():
+        folder = locate_model(path)
+    config = None if config_file is None else load_config(config_file)
+    if config is not None:
+        folder = Path(config.run)
+    if (folder / SETTINGS).is_file():
+        config = config_of(folder)
     artifact = _open_artifact(folder, verify=verify)
     if artifact is not None:
         artifacts = {str(artifact.manifest["kind"]): artifact}
-        records: Records = []
     else:
         artifacts = _open_parts(folder, verify=verify)
-        records = MetricsLog(folder).read()
-    config = None
-    has_saved_settings = (folder / SETTINGS).is_file()
-    if has_saved_settings:
-        config = config_of(folder)
-    elif config_file is not None:
-        config = load_config(config_file)
-    elif not artifacts and not records:
+    records = [] if artifact is not None else MetricsLog(folder).read()
+    if not artifacts and not records and config is None:
         raise UserError(f"{folder} holds no run, model or artifact; create one with `mtkit run`")
     return RunInfo(
         place=folder,
@@ -338,109 +307,82 @@ def _open_artifact(folder: Path, *, verify: bool = False) -> Artifact | None:
 
 
 def describe_run(run: RunInfo, *, full: bool) -> Iterator[str]:
-    """Yield at most nine facts, of about a line each; in `full`, also all figures of artifacts.
-
-    The settings of the run itself are left out, because `info --config` prints them.
-    """
-    more = "" if full else " (all figures: --all)"
+    """Yield at most nine facts, of about a line each; in `full`, also the manifests."""
     facts = {
         "path": _describe_place(run),
         "state": _describe_state(run),
         "data": _describe_data(run),
-        "model": "; ".join(filter(None, (_describe_model(run), _describe_tags(run)))) or None,
+        "model": _describe_model(run),
         "given": _describe_origin(run),
         "scores": _describe_scores(run),
         "verdict": _describe_verdict(run),
         "files": _describe_files(run),
-        "next": runnable(f"{run.next_command}{more}"),
+        "next": run.next_command and runnable(run.next_command),
     }
     for title, text in facts.items():
         if text is not None:
             yield from wrap(printable(text), f"{title:10}")
     for kind, artifact in run.artifacts.items() if full else ():
-        figures = _figures(artifact) | {
-            "identity": artifact.identity[:12],
-            "made from": {name: it[:12] for name, it in artifact.manifest["inputs"].items()},
-            "bytes": _sizes(artifact),
-        }
         yield ""
-        values = flattened({kind: figures}).items()
-        yield from table(
-            [(name, as_text(value)) for name, value in values if value is not None], left=2
-        )
+        yield from write_yaml({kind: artifact.manifest}).splitlines()
 
 
-def _describe_place(run: RunInfo) -> str:
+def _describe_place(run: RunInfo) -> str | None:
     language = run.config.data.target_language if run.config else None
-    return f"{run.place}, into {language}" if language else str(run.place)
+    return _join(", ", str(run.place), language and f"into {language}")
 
 
 def _describe_state(run: RunInfo) -> str | None:
+    planned = run.known_steps.get("steps")
+    trained = _find(run.weights, "steps")
     facts: list[str | None] = [run.state]
-    planned = run.known_steps.get("steps", 0)
     if run.step:
         facts.append(f"step {run.step:,} of {planned:,}" if planned else f"step {run.step:,}")
-    else:
-        trained = _find(run.weights, "steps")
-        facts.append(trained and f"trained for {trained} steps")
-    if run.state == "finished early":
-        facts.append("by `mtkit finish`")
-    elif run.state in ("running", "interrupted"):
-        if run.time_left is not None:
-            facts.append(f"{run.time_left} left, at the speed so far")
-        if run.owner is not None:
-            facts.append(f"by {run.owner}")
-    return ", ".join(filter(None, facts)) or None
+    elif trained:
+        facts.append(f"trained for {trained} steps")
+    if run.state in ("running", "interrupted") and run.time_left:
+        facts.append(f"{run.time_left} left, at the speed so far")
+    by = "`mtkit finish`" if run.state == "finished early" else run.owner
+    return _join(", ", *facts, by and f"by {by}")
 
 
 def _describe_files(run: RunInfo) -> str | None:
     if not run.artifacts:
         return None
-    sizes = [size for artifact in run.artifacts.values() for size in _sizes(artifact).values()]
+    sizes: list[int] = []
+    for artifact in run.artifacts.values():
+        sizes += [file["bytes"] for file in artifact.files.values()]
     checked = " with the right sha256" if run.is_verified else ""
-    versions = {artifact.manifest["mtkit"] for artifact in run.artifacts.values()}
+    versions = sorted({artifact.manifest["mtkit"] for artifact in run.artifacts.values()})
     files = f"{plural(len(sizes), 'file')}{checked}, {sum(sizes) / 1e6:,.1f} MB"
-    return f"{files}, by mtkit {', '.join(sorted(versions))}"
+    return f"{files}, by mtkit {', '.join(versions)}; all figures: --all"
 
 
 def _describe_data(run: RunInfo) -> str | None:
-    """Return how many pairs of which files are kept, and the subwords; None if all are unknown."""
+    """Return how many pairs of which files are kept, and the subwords."""
     batches = run.artifacts.get("batches")
     kept = _find(batches, "train", "kept")
     pairs = _find(batches, "train", "pairs")
-    subwords = _describe_subwords(run)
     train = run.config.data.train if run.config else None
     files = f"{train.source}, {train.target}" if isinstance(train, TextCorpus) else None
-    if kept is None or pairs is None:
-        return subwords or files
-    text = f"{kept} of {pairs} pairs"
-    if files is not None:
-        text += f" of {files}"
-    return text if subwords is None else f"{text}; {subwords}"
-
-
-def _describe_subwords(run: RunInfo) -> str | None:
-    tokenizer = run.artifacts.get("tokenizer")
-    size = _find(tokenizer, "spm.model")
-    algorithm = _find(tokenizer, "tokenizer", "type")
-    return None if size is None or algorithm is None else f"{size} subwords ({algorithm})"
+    counted = kept and pairs and f"{kept} of {pairs} pairs"
+    subwords = _find(run.artifacts.get("tokenizer"), "spm.model")
+    return _join("; ", _join(" of ", counted, files), subwords and f"{subwords} subwords")
 
 
 def _describe_model(run: RunInfo) -> str | None:
+    parameters = _find(run.weights, "parameters")
+    text: str | None
     if run.config is not None:
         model = run.config.model.as_pair()
         encoder = f"{model.encoder.layers} {model.encoder.kind}"
         decoder = f"{model.decoder.layers} {model.decoder.kind}"
         text = f"{encoder} + {decoder} layers, width {model.d_model:,}"
-        parameters = _find(run.weights, "parameters")
-        return text if parameters is None else f"{text}, {parameters} parameters"
-    kind = _find(run.weights, "model", "kind")
-    width = _find(run.weights, "model", "d_model")
-    return None if kind is None or width is None else f"{kind} of width {width}"
-
-
-def _describe_tags(run: RunInfo) -> str | None:
-    return f"target tags: {list_tags(run.tags)}" if run.tags else None
+    else:
+        kind = _find(run.weights, "model", "kind")
+        text = _join(" of width ", kind, _find(run.weights, "model", "d_model"))
+    tags = f"target tags: {list_tags(run.tags)}" if run.tags else None
+    return _join("; ", _join(", ", text, parameters and f"{parameters} parameters"), tags)
 
 
 def _describe_origin(run: RunInfo) -> str | None:
@@ -451,7 +393,7 @@ def _describe_origin(run: RunInfo) -> str | None:
     if place is None:
         return describe_ancestors(run.weights)
     licence = _find(run.weights, "origin", "licence")
-    return f"imported from {place}" + (f", licence: {licence}" if licence else "")
+    return _join(", ", f"imported from {place}", licence and f"licence: {licence}")
 
 
 def _describe_scores(run: RunInfo) -> str | None:
@@ -469,30 +411,18 @@ def _describe_scores(run: RunInfo) -> str | None:
         for key, (name, digits) in SHOWN_SCORES.items()
         if key != "perplexity" and is_finite_number(run.validation.get(key))
     ]
-    if not shown:
-        return None
-    has_scores = "chrf" in run.validation and run.config is not None
-    lines = f" (of {_count_validated(run)})" if has_scores else ""
-    return f"validation: {', '.join(shown)}{lines}"
-
-
-def _count_validated(run: RunInfo) -> str:
-    """Return how many lines each validation translates, at most, in words."""
-    assert run.config is not None
-    count = run.config.training.validation_sentences
-    batches = run.artifacts.get("batches")
-    pairs = None if batches is None else _figures(batches).get("valid", {}).get("pairs")
-    return plural(min(count, pairs) if isinstance(pairs, int) else count, "line")
+    return f"validation: {', '.join(shown)}" if shown else None
 
 
 def _describe_verdict(run: RunInfo) -> str | None:
     """Return the verdicts on the test set and on the adaptation, as `mtkit run` has said them."""
-    texts = [
-        _find(run.test, "verdict"),
-        _find(run.test, "baseline"),
-        _find(run.weights, "adaptation", "verdict"),
-    ]
-    return "; ".join(text for text in texts if text) or None
+    adaptation = _find(run.weights, "adaptation", "verdict")
+    return _join("; ", _find(run.test, "verdict"), _find(run.test, "baseline"), adaptation)
+
+
+def _join(separator: str, *facts: str | None) -> str | None:
+    """Join what is known; return None if nothing is."""
+    return separator.join(fact for fact in facts if fact) or None
 
 
 def _figures(artifact: Artifact) -> dict[str, Any]:
@@ -500,27 +430,16 @@ def _figures(artifact: Artifact) -> dict[str, Any]:
     return {**artifact.manifest["settings"], **artifact.report}
 
 
-def _sizes(artifact: Artifact) -> dict[str, int]:
-    return {name: file["bytes"] for name, file in artifact.manifest["files"].items()}
-
-
 def _find(artifact: Artifact | None, *names: str) -> str | None:
-    """Return a setting or figure of an artifact as text; None if there is no such value."""
+    """Return a setting or figure of an artifact, for people; None if there is no such value."""
     value: Any = None if artifact is None else _figures(artifact)
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
-    return None if value is None or isinstance(value, Mapping) else as_text(value)
-
-
-def as_text(value: Any) -> str:
-    """Return a value for people: 1,000, 20.86, 0.49, 3.5e-05, true, or several with commas."""
     match value:
-        case bool():
-            return str(value).lower()
         case int():
             return f"{value:,}"
         case float():
-            return f"{value:.2f}" if abs(value) >= 1 else f"{value:.4g}"
-        case list():
-            return ", ".join(map(as_text, value))
-    return str(value)
+            return f"{value:.2f}"
+        case str():
+            return value
+    return None

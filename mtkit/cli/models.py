@@ -229,12 +229,13 @@ def info(
     """
     if plot:
         refuse("cannot be used with --plot", all=all, verify=verify, config=config)
-    else:
-        refuse("needs --plot", output=output)
+        plugins.load_plugin("actions", "plot")(path, output)
+        return
+    refuse("needs --plot", output=output)
     if config:
         refuse("cannot be used with --config", all=all, verify=verify)
     else:
         refuse("needs --config", explain=explain)
     from mtkit.info import info
 
-    info(path, full=all, verify=verify, config=config, explain=explain, plot=plot, output=output)
+    info(path, full=all, verify=verify, config=config, explain=explain)

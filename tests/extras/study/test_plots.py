@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from mtkit.extras.study.curves import (
     draw_sparklines,
     format_number,
     plan_rates,
+    plot_run,
 )
 from mtkit.info import info
 from mtkit.report import cell_width
@@ -140,14 +142,14 @@ def run(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 @pytest.mark.slow
 def test_the_curves_of_a_run_are_text_or_a_picture(run: Path, capsys: Capture) -> None:
-    info(run, plot=True)
+    plot_run(run, None)
     text = capsys.readouterr().out
     assert "█" in text
     for name in ("training loss, 1.125 to 2.25", "validation loss, 8 to 8", "BLEU, 4 to 8"):
         assert f"{name}, by step, 0 to 8\n" in text
-    info(run / "config.yaml", plot=True)
+    plot_run(run / "config.yaml", None)
     assert capsys.readouterr().out == text
-    info(run, plot=True, output=run / "view.svg")
+    plot_run(run, run / "view.svg")
     assert (run / "view.svg").read_bytes().startswith(b"<?xml")
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", f"wrote {run / 'view.svg'}\n")
@@ -163,19 +165,23 @@ def test_the_curves_of_a_run_are_text_or_a_picture(run: Path, capsys: Capture) -
 )
 def test_what_cannot_be_plotted_is_named(options: dict[str, Any], key: str, run: Path) -> None:
     with pytest.raises(UserError, match=f"^{re.escape(key)}"):
-        info(plot=True, **options)
+        plot_run(options.get("path"), options.get("output"))
 
 
 @pytest.mark.parametrize(
-    ("place", "options"),
-    [("run/batches", {"plot": True}), ("nothing", {"plot": True}), ("nothing", {"config": True})],
+    ("place", "show"),
+    [
+        ("run/batches", lambda: plot_run(None, None)),
+        ("nothing", lambda: plot_run(None, None)),
+        ("nothing", lambda: info(config=True)),
+    ],
 )
 def test_a_run_named_by_the_environment_is_never_replaced_by_a_config(
-    place: str, options: dict[str, Any], run: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, show: Callable[[], None], run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MTKIT_MODEL", place)
     with pytest.raises(UserError, match=f"{place} is not a run directory"):
-        info(**options)
+        show()
     Path("mtkit.yaml").write_bytes(demo_config().read_bytes())
     monkeypatch.setenv("MTKIT_MODEL", "nothing")
     with pytest.raises(UserError, match="nothing holds no run"):
@@ -211,11 +217,11 @@ def test_before_the_first_step_the_planned_learning_rate_is_plotted(
     run: Path, capsys: Capture
 ) -> None:
     (run / "metrics.jsonl").unlink()
-    info(run, plot=True)
+    plot_run(run, None)
     of_run = capsys.readouterr().out
     assert of_run.startswith("planned learning rate, 0.0025 to 0.01, by step, 0 to 12\n")
     assert "█" in of_run
-    info(run / "config.yaml", plot=True, output=run / "view.svg")
+    plot_run(run / "config.yaml", run / "view.svg")
     assert (run / "view.svg").read_bytes().startswith(b"<?xml")
 
 
