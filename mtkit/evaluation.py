@@ -34,8 +34,8 @@ MIN_TEST_LINES = 30
 """Fewest lines of a test set that are translated, however long they take."""
 GIVEN_FILE = "given.txt"
 """File of RUN/test: the translations of the given model, if adaptation has changed it."""
-ALL_SOURCES, ALL_REFERENCES = "all.source.txt", "all.reference.txt"
-"""Files of RUN/test: all lines, if only a part of the test set was translated."""
+ALL_LINES = "all."
+"""How names of files in RUN/test begin that have all lines, if only a part was translated."""
 
 
 def evaluate(config: Config, model: Artifact) -> Artifact | None:
@@ -60,10 +60,11 @@ def _translate_and_score(draft: Draft, config: Config, model: Artifact) -> None:
     write_lines(draft.folder / HYPOTHESES_FILE, texts)
     if len(scored) < len(pairs):
         for tag, rows in group_by_tag(pairs).items():
+            name = ALL_LINES if tag is None else f"{ALL_LINES}{tag}."
             sources = [pairs[row].source for row in rows]
             references = [pairs[row].target for row in rows]
-            write_lines(draft.folder / name_of_tag_file(tag, ALL_SOURCES), sources)
-            write_lines(draft.folder / name_of_tag_file(tag, ALL_REFERENCES), references)
+            write_lines(draft.folder / f"{name}{SOURCE_FILE}", sources)
+            write_lines(draft.folder / f"{name}{REFERENCE_FILE}", references)
     given = find_fine_tuning(config).translate_with_given_model(config, model, scored)
     if given is not None:
         write_lines(draft.folder / GIVEN_FILE, given)
@@ -130,8 +131,3 @@ def _spread_portions(start: int, end: int) -> set[int]:
 def open_report(test: Artifact) -> QualityReport:
     """Return the report on a test set; UserError if it is damaged."""
     return load_record(QualityReport, test.report, test.path / MANIFEST)
-
-
-def name_of_tag_file(tag: str | None, name: str) -> str:
-    """Return the name of the file for the lines with a target tag: all.txt is all.yor.txt."""
-    return name if tag is None else name.replace(".", f".{tag}.", 1)

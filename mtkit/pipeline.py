@@ -6,19 +6,18 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from mtkit import plugins
-from mtkit.artifacts.manifest import Artifact, kind_at
-from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_steps, config_of, default_run
+from mtkit.artifacts.manifest import Artifact
+from mtkit.artifacts.runs import config_of, default_run
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.config.yaml import as_config
 from mtkit.corpus.sets import hold_sets
 from mtkit.corpus.spread import spread
-from mtkit.evaluation import ALL_REFERENCES, ALL_SOURCES, evaluate, name_of_tag_file, open_report
+from mtkit.evaluation import ALL_LINES, evaluate, open_report
 from mtkit.report import data_lines, say
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, SOURCE_FILE, load_lines
 from mtkit.scoring.metrics import MetricScores
@@ -31,24 +30,6 @@ from mtkit.training.train import train
 
 MAX_SAMPLES = 3
 """Number of test sentences that are shown with their translations."""
-
-
-@dataclass(frozen=True)
-class _Start:
-    """The start of a command."""
-
-    time: float
-    """Seconds of `time.monotonic`."""
-    was_interrupted: bool
-    """Whether an earlier command has begun to train this run, and was interrupted."""
-
-    @classmethod
-    def of(cls, config: Config) -> _Start:
-        """Return the start of a command that begins now."""
-        run = Path(config.run)
-        has_model = kind_at(run / "model") is not None
-        has_checkpoint = bool(checkpoint_steps(run / CHECKPOINTS))
-        return cls(time.monotonic(), was_interrupted=has_checkpoint and not has_model)
 
 
 def run(config: Config | str | Path) -> MetricScores:
@@ -71,7 +52,7 @@ def run_and_print(config: Config, cluster: str | None = None) -> None:
 
     `cluster`: the address of a Dask cluster, as in `build_batches`.
     """
-    started = _Start.of(config)
+    started = time.monotonic()
     with _hold_text(config):
         model = _run_stages(config, cluster)
         _test_and_print(config, model, started)
@@ -88,7 +69,7 @@ def finish_and_print(run: Path | None = None) -> None:
     is_in_place = Path(config.run).exists() and folder.samefile(config.run)
     if not is_in_place:
         config = config.model_copy(update={"run": str(folder)})
-    started = _Start.of(config)
+    started = time.monotonic()
     with hold_sets(config, "test"):
         model = finish(config)
         _test_and_print(config, model, started)
@@ -118,19 +99,22 @@ def _write_card(model: Artifact) -> None:
         write_card(model.path)
 
 
-def _test_and_print(config: Config, model: Artifact, started: _Start) -> None:
-    """Write the scores to stdout; say how long the run took, what is next, and what it is worth."""
+def _test_and_print(config: Config, model: Artifact, started: float) -> None:
+    """Write the scores to stdout; say how long the run took, what is next, and what it is worth.
+
+    `started`: when the command began, in seconds of `time.monotonic`.
+    """
     run = model.path.parent
     test = evaluate(config, model)
     _write_card(model)
     if test is not None:
         report = open_report(test)
         data_lines(tabulate_quality(report))
-        _name_score_commands(run, test)
-    total = timedelta(seconds=round(time.monotonic() - started.time))
+        _name_files(test)
+    total = timedelta(seconds=round(time.monotonic() - started))
     training = timedelta(seconds=round(model.report["training_seconds"]))
-    with_others = ", with all interrupted commands" if started.was_interrupted else ""
-    say(f"done in {total} (training{with_others}: {training}): {model.path}")
+    # The training may have been interrupted, and most of it done by earlier commands.
+    say(f"done in {total} (training in all: {training}): {model.path}")
     tags = config.data.target_tags
     tag = f" --tag {tags[0]}" if tags else ""
     choices = f" (tags: {', '.join(tags)})" if tags else ""
@@ -142,39 +126,21 @@ def _test_and_print(config: Config, model: Artifact, started: _Start) -> None:
         say(line)
 
 
-def _tags_of_test(test: Artifact) -> list[str | None]:
-    """Return the target tags of the lines of a test set; only None if they have none."""
-    return list(test.report.get("tags", {})) or [None]
-
-
-def _name_score_commands(run: Path, test: Artifact) -> None:
-    """Say which command shows signatures and the worst lines, and which scores all lines."""
-    folder = run / "test"
+def _name_files(test: Artifact) -> None:
+    """Say which command shows signatures and the worst lines, and which files have all lines."""
+    folder = test.path
     files = ["-r", f"{folder / REFERENCE_FILE}", f"{folder / HYPOTHESES_FILE}"]
     command = ["mtkit", "score", *files, "--source", f"{folder / SOURCE_FILE}", "--worst", "5"]
     say(f"signatures, and the worst lines: {shlex.join(command)}")
     lines = test.report.get("lines")
     all_lines = test.report.get("all_lines")
-    if lines == all_lines:
-        return
-    commands: list[str] = []
-    for tag in _tags_of_test(test):
-        output = name_of_tag_file(tag, "all.txt")
-        source = folder / name_of_tag_file(tag, ALL_SOURCES)
-        options = [] if tag is None else ["--tag", tag]
-        translate = ["mtkit", "translate", "-m", f"{run}", *options, f"{source}", "-o", output]
-        score = [
-            "mtkit",
-            "score",
-            "-r",
-            f"{folder / name_of_tag_file(tag, ALL_REFERENCES)}",
-            output,
-        ]
-        commands.append(f"`{shlex.join(translate)} && {shlex.join(score)}`")
-    say(
-        f"scored {lines:,} of {all_lines:,} lines, spread over the test set, because "
-        f"translating all would take too long; to score all: {'; '.join(commands)}"
-    )
+    if lines != all_lines:
+        names = [name for name in sorted(test.files) if name.startswith(ALL_LINES)]
+        say(
+            f"scored {lines:,} of {all_lines:,} lines, spread over the test set, because "
+            f"translating all would take too long; {folder} has all lines for `mtkit translate` "
+            f"and `mtkit score`: {', '.join(names)}"
+        )
 
 
 def _show_samples(test: Artifact) -> None:

@@ -11,6 +11,7 @@ An artifact is up to date if its manifest has the same settings and the same has
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, open_artifact
 from mtkit.artifacts.recipe import Change, Recipe
 from mtkit.artifacts.replacement import create
-from mtkit.artifacts.runs import CHECKPOINTS, checkpoint_at, checkpoint_steps, locked, save_config
+from mtkit.artifacts.runs import (
+    CHECKPOINTS,
+    checkpoint_at,
+    checkpoint_steps,
+    locked,
+    save_config,
+    unused_run,
+)
 from mtkit.errors import UserError
 from mtkit.machine import check_single_process
 from mtkit.report import say
@@ -29,24 +37,15 @@ if TYPE_CHECKING:  # translation reads no settings of training
     from mtkit.config.settings import Config
 
 
-class ChangedRunError(UserError):
-    """A run cannot resume from its checkpoint, because a setting or an input has changed."""
-
-    def __init__(self, checkpoint: Path, change: Change) -> None:
-        super().__init__(checkpoint, change)  # both, so that pickle can restore the error
-        self.checkpoint, self.change = checkpoint, change
-
-    @property
-    def run(self) -> Path:
-        """The run directory of the checkpoint."""
-        return self.checkpoint.parent.parent
-
-    def __str__(self) -> str:
-        return (
-            f"{self.checkpoint} was saved with other settings ({self.change.describe()}); undo "
-            f"that to resume, or choose another run directory; training.init_from={self.run} in "
-            "that one continues from the weights of this run"
-        )
+def changed_run_error(checkpoint: Path, change: Change) -> UserError:
+    """Return the error of a run that cannot resume, because a setting or an input has changed."""
+    run = checkpoint.parent.parent
+    other_run = shlex.join(["--run", str(unused_run(run))])
+    from_weights = shlex.join(["--set", f"training.init_from={run}"])
+    return UserError(
+        f"{checkpoint} was saved with other settings ({change.describe()}); undo that to resume; "
+        f"or add `{other_run}` to train anew, and `{from_weights}`, too, to start from its weights"
+    )
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ class Stage:
             return
         checkpoint = _dependent_checkpoint(artifact)
         if checkpoint is not None:
-            raise ChangedRunError(checkpoint, change)
+            raise changed_run_error(checkpoint, change)
         say(f"{self.kind}: rebuilding, because {change.describe()}")
 
 

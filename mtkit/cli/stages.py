@@ -6,11 +6,9 @@ Modules that are slow to import are imported inside the commands, so that help a
 from __future__ import annotations
 
 import gc
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +31,6 @@ from mtkit.cli.options import (
 from mtkit.errors import SettingError, UserError
 
 if TYPE_CHECKING:
-    from mtkit.artifacts.stage import ChangedRunError
     from mtkit.config.settings import Config
 
 ConfigFile = Annotated[
@@ -68,68 +65,10 @@ def open_config(
 
     source = demo_config() if demo else file
     config, origin = read_config(source, overrides or [], run)
-    from mtkit.artifacts.stage import ChangedRunError
-
     try:
         yield config
     except SettingError as error:
         raise UserError(f"{origin.where(error.key)}: {error}") from error
-    except ChangedRunError as error:
-        options = _RunOptions(file, demo, run, overrides or [])
-        raise UserError(_describe_ways_on(error, config, options)) from error
-
-
-@dataclass(frozen=True)
-class _RunOptions:
-    """The options that choose the settings of a run."""
-
-    file: Path | None
-    demo: bool
-    run: str | None
-    overrides: list[str]
-
-    @property
-    def command(self) -> str:
-        """The command line of `mtkit run` with these options."""
-        words = ["mtkit", "run"]
-        if self.demo:
-            words.append("--demo")
-        if self.file is not None:
-            words += ["-c", str(self.file)]
-        for override in self.overrides:
-            words += ["--set", override]
-        if self.run is not None:
-            words += ["--run", self.run]
-        return shlex.join(words)
-
-    def changed(self, key: str, value: str) -> _RunOptions:
-        """Return the options with another value for the setting `key`."""
-        others = [text for text in self.overrides if text.partition("=")[0].strip() != key]
-        if key == "run":
-            return replace(self, run=value, overrides=others)
-        return replace(self, overrides=[*others, f"{key}={value}"])
-
-
-def _describe_ways_on(error: ChangedRunError, config: Config, options: _RunOptions) -> str:
-    """Say what changed, and which commands train anew or continue from the weights of the run."""
-    from mtkit.artifacts.manifest import kind_at
-    from mtkit.artifacts.runs import unused_run
-    from mtkit.training.setup import fits_checkpoint
-
-    run = str(error.run)
-    beside = options.changed("run", str(unused_run(error.run)))
-    other_name = str(unused_run(error.run.with_name(f"{error.run.name}-old")))
-    text = (
-        f"{error.checkpoint} was saved with other settings ({error.change.describe()}); undo that "
-        f"to resume; or train anew: `{beside.command}`; or rename the old run first: "
-        f"`{shlex.join(['mv', run, other_name])} && {options.command}`"
-    )
-    if fits_checkpoint(config, error.checkpoint):
-        command = beside.changed("training.init_from", run).command
-        if kind_at(error.run / "model") is None:
-            command = f"{shlex.join(['mtkit', 'finish', run])} && {command}"
-        text += f"; or continue from its weights: `{command}`"
-    return text
 
 
 def run(

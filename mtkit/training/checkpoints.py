@@ -14,7 +14,7 @@ from torch import Tensor
 from mtkit.artifacts.manifest import Artifact, OtherFormatError, open_artifact
 from mtkit.artifacts.replacement import remove
 from mtkit.artifacts.runs import INDEX, WEIGHTS, checkpoint_at, checkpoint_steps
-from mtkit.artifacts.stage import ChangedRunError, Stage
+from mtkit.artifacts.stage import Stage, changed_run_error
 from mtkit.artifacts.storage import read_json, write_json
 from mtkit.config.settings import TrainingSettings
 from mtkit.errors import UserError
@@ -142,7 +142,7 @@ class Checkpoints:
             raise DamagedCheckpointError(str(error)) from error
         change = self.stage.difference(checkpoint)
         if change is not None:
-            raise ChangedRunError(path, change)
+            raise changed_run_error(path, change)
         return checkpoint
 
     def weights(self, step: int) -> dict[str, Tensor]:

@@ -246,15 +246,6 @@ def check_origin(config: Config) -> Artifact | None:
     return origin
 
 
-def fits_checkpoint(config: Config, checkpoint: Path) -> bool:
-    """Return whether a run of this config can start from the weights of a checkpoint."""
-    try:
-        _check_weights(config, open_artifact(checkpoint, "checkpoint"), str(checkpoint))
-    except UserError:
-        return False
-    return config.tokenizer.model is None
-
-
 def _check_weights(config: Config, weights: Artifact, name: str) -> None:
     """Raise UserError unless the weights have the shapes and the meaning of the config's model.
 

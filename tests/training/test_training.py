@@ -439,7 +439,7 @@ def test_average_and_patience_may_change_and_steps_only_without_cosine(
     train(course())
     assert train(course(**other)).manifest["settings"]["training"].items() >= other.items()
     if kind == "cosine":
-        with pytest.raises(UserError, match=r"steps was 12, now 16.*training\.init_from=\S+run in"):
+        with pytest.raises(UserError, match=r"steps was 12, now 16.*training\.init_from=\S+run`"):
             train(course(steps=16, **other))
     else:
         assert train(course(steps=16, **other)).report["steps"] == 16
