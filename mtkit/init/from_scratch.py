@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from mtkit.corpus.read import Pair
@@ -10,7 +11,7 @@ from mtkit.corpus.store import CorpusRows
 from mtkit.init.config_text import Sections, choose_settings
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.presets import MAX_OVERRUN, NOMINAL_VOCABULARY, PRESETS, Plan, Trial, choose_plan
-from mtkit.init.proposal import Proposal, Start
+from mtkit.init.proposal import InitOptions, Proposal
 from mtkit.init.survey import WrittenCorpus
 from mtkit.init.trial import run_trial
 from mtkit.machine import count_cores
@@ -49,13 +50,25 @@ class NewModel(Proposal):
             )
 
 
-class FromScratch(Start):
-    """A start from random weights."""
+class Start:
+    """What training starts from: random weights.
+
+    An extra adds `--from`, the start from a given model: its entry point names a subclass.
+    """
+
+    held_out: AbstractSet[int] = frozenset()
+    """Keys of text that measures the given model: none of it may be trained on."""
+
+    def __init__(self, options: InitOptions) -> None:
+        self.options = options
 
     def propose(
         self, facts: CorpusFacts, sample: Sequence[Pair], texts: Sequence[CorpusRows]
-    ) -> tuple[CorpusFacts, NewModel]:
-        """Plan a new model; return the facts with the largest vocabulary for the text, if known."""
+    ) -> tuple[CorpusFacts, Proposal]:
+        """Plan a run; return the proposal, and the facts with the largest vocabulary, if known.
+
+        `texts`: the rows of each corpus.
+        """
         facts, plan = find_plan(facts, sample, self.options.minutes)
         return facts, NewModel(plan)
 

@@ -37,9 +37,9 @@ from mtkit.corpus.tag_words import TagWords
 from mtkit.errors import UserError, blame_setting
 from mtkit.init.config_text import Chosen, render
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.from_scratch import FromScratch
+from mtkit.init.from_scratch import Start
 from mtkit.init.partition import LEFT_OUT
-from mtkit.init.proposal import InitOptions, Proposal, Start
+from mtkit.init.proposal import InitOptions, Proposal
 from mtkit.init.survey import (
     TEMPERATURE,
     SurveyedCorpus,
@@ -147,10 +147,8 @@ def _write(
 
 def _choose_start(options: InitOptions) -> Start:
     """Return random weights, or the given model if there is one; check that it suits the run."""
-    if options.given is None:
-        return FromScratch(options)
-    start: Start = load_plugin("actions", "from")(options)
-    return start
+    kind: type[Start] = Start if options.given is None else load_plugin("actions", "from")
+    return kind(options)
 
 
 @contextmanager
@@ -318,25 +316,20 @@ def _data_settings(
     old_text: Sequence[dict[str, str]],
 ) -> dict[str, Any]:
     """Return the section `data`; `old_text`: the corpora of text that must be kept."""
-    is_tagged = written[0].tag is not None
     settings: dict[str, Any] = {}
     for part in ("train", "valid", "test"):
         why = f"{counts[part]:,} pairs"
-        value: Any
+        corpora = _corpora_of(options, written, part)
         if part in options.existing:
-            value = options.existing[part].model_dump(exclude_defaults=True)
-        elif is_tagged:
-            value = _tagged_corpora(options, written, part)
-        else:
-            value = _files_setting(options, written[0].surveyed, part)
+            corpora = [options.existing[part].model_dump(exclude_defaults=True)]
         if part == "train":
             why += ", before training drops repeated and faulty ones"
             if len(written) > 1:
                 why += f"; {WHY_WEIGHTS}"
             if proposal.replayed:
-                value = [*(value if is_tagged else [value]), *proposal.replayed]
+                corpora += proposal.replayed
                 why += "; then old pairs, of which an epoch has as many as the weight says"
-        settings[part] = Chosen(value, why)
+        settings[part] = Chosen(corpora if len(corpora) > 1 else corpora[0], why)
     if proposal.old_text:
         value = old_text if len(old_text) > 1 else old_text[0]
         settings["keep"] = Chosen(value, f"{len(proposal.old_text):,} pairs")
@@ -345,23 +338,20 @@ def _data_settings(
     return settings | {"target_language": target_language}
 
 
-def _files_setting(options: InitOptions, surveyed: SurveyedCorpus, part: str) -> dict[str, Any]:
-    source, target = (str(options.folder / name) for name in _name_files(surveyed, part))
-    return {"source": source, "target": target}
-
-
-def _tagged_corpora(
+def _corpora_of(
     options: InitOptions, written: Sequence[WrittenCorpus], part: str
 ) -> list[dict[str, Any]]:
-    """Return the corpora of a part with their target tags; for training, also with weights."""
+    """Return the corpora of a part; with target tags, those for training have weights, too."""
     weights = balance([each.facts.pairs for each in written])
     corpora: list[dict[str, Any]] = []
     for each, weight in zip(written, weights, strict=True):
-        corpus = _files_setting(options, each.surveyed, part)
-        if part == "train":
-            rounded = float(f"{weight:.3g}")
-            corpus["weight"] = min(rounded, MAX_WEIGHT)
-        corpora.append(corpus | {"target_tag": each.tag})
+        source, target = (str(options.folder / name) for name in _name_files(each.surveyed, part))
+        corpus: dict[str, Any] = {"source": source, "target": target}
+        if each.tag is not None:
+            if part == "train":
+                corpus["weight"] = min(float(f"{weight:.3g}"), MAX_WEIGHT)
+            corpus["target_tag"] = each.tag
+        corpora.append(corpus)
     return corpora
 
 

@@ -1,8 +1,4 @@
-"""The options of `init`, and the interface of what training can start from.
-
-The core has the start from random weights (`FromScratch`). An extra adds `--from`, the start from a
-given model: its entry point names a subclass of `Start`.
-"""
+"""The options of `init`, and the interface of what it proposes."""
 
 from __future__ import annotations
 
@@ -16,7 +12,6 @@ from mtkit.artifacts.runs import unused_run
 from mtkit.config.corpora import Corpus, TextCorpus
 from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import Languages
-from mtkit.corpus.store import CorpusRows
 from mtkit.init.config_text import Sections
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.survey import WrittenCorpus
@@ -86,25 +81,3 @@ class Proposal(ABC):
         self, facts: CorpusFacts, written: Sequence[WrittenCorpus], minutes: float
     ) -> Iterator[str]:
         """Say how long a run will take, and what is known of its result."""
-
-
-class Start(ABC):
-    """What training starts from: random weights, or those of a given model."""
-
-    def __init__(self, options: InitOptions) -> None:
-        self.options = options
-        """What the user asks for; a given model may name the languages in its own way."""
-
-    @property
-    def held_out(self) -> frozenset[int]:
-        """Keys of text that measures the given model: none of it may be trained on."""
-        return frozenset()
-
-    @abstractmethod
-    def propose(
-        self, facts: CorpusFacts, sample: Sequence[Pair], texts: Sequence[CorpusRows]
-    ) -> tuple[CorpusFacts, Proposal]:
-        """Plan a run; return the proposal, and the facts with what the plan has measured.
-
-        `texts`: the rows of each corpus.
-        """

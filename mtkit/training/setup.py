@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mtkit.artifacts.ancestors import record_ancestors
-from mtkit.artifacts.manifest import Artifact, open_artifact
+from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.recipe import (
     batches_recipe,
     checkpoint_recipe,

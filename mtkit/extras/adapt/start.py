@@ -13,7 +13,8 @@ from mtkit.extras.adapt.from_model import AdaptedModel, propose_adaptation
 from mtkit.extras.adapt.given import describe_swap, find_old_text
 from mtkit.extras.adapt.languages import name_languages
 from mtkit.init.facts import CorpusFacts
-from mtkit.init.proposal import InitOptions, Start
+from mtkit.init.from_scratch import Start
+from mtkit.init.proposal import InitOptions
 from mtkit.models.folder import open_model
 
 
@@ -31,10 +32,7 @@ class FromModel(Start):
         opened, options = name_languages(opened, options)
         super().__init__(options)
         self.given = find_old_text(opened, place, options.keep)
-
-    @property
-    def held_out(self) -> frozenset[int]:
-        return self.given.held_out
+        self.held_out = self.given.held_out
 
     def propose(
         self, facts: CorpusFacts, sample: Sequence[Pair], texts: Sequence[CorpusRows]
