@@ -6,8 +6,10 @@ import asyncio
 import hmac
 import ipaddress
 import socket
+import time
 from collections.abc import Coroutine
 from functools import partial
+from itertools import chain
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -25,7 +27,7 @@ from mtkit.extras.serve.interface import FORM_TYPE, Endpoint, describe_interface
 from mtkit.extras.serve.libretranslate import LIBRETRANSLATE
 from mtkit.extras.serve.openai import OPENAI
 from mtkit.extras.serve.service import ServerOptions, Service
-from mtkit.report import error
+from mtkit.report import error, say
 
 INTERFACES = (OPENAI, DEEPL, LIBRETRANSLATE)
 """The first one whose prefix fits answers to an unknown path."""
@@ -66,6 +68,10 @@ async def _refuse(request: Request, failure: Exception) -> Response:
         # Not the message of the failure, because it may repeat what the client sent.
         error(f"internal error: {type(failure).__name__} at {interface.prefix}", failure)
         failure = HTTPException(500, "internal error")
+    elif "endpoint" not in request.scope:  # neither a path of an interface nor a file of the page
+        endpoints = chain.from_iterable(each.endpoints for each in INTERFACES)
+        paths = ", ".join(f"{each.method} {each.path}" for each in endpoints)
+        failure = HTTPException(404, f"there is no such path; choose from {paths}")
     return JSONResponse(interface.refuse(failure), failure.status_code, failure.headers)
 
 
@@ -81,7 +87,27 @@ class _Gate:
         self._max_bytes = options.max_characters * MAX_BYTES_PER_CHARACTER + MAX_OTHER_BYTES
 
     async def answer(self, endpoint: Endpoint, request: Request) -> Response:
-        """Answer one request; raise HTTPException if it is not allowed."""
+        """Answer one request, and log it if that is asked for.
+
+        Raises:
+            HTTPException: it is not allowed.
+        """
+        began = time.monotonic()
+        status = 500
+        try:
+            response = await self._answer(endpoint, request)
+            status = response.status_code
+        except HTTPException as refusal:
+            status = refusal.status_code
+            raise
+        finally:
+            if self._service.options.access_log:
+                # Without what the client sent, such as the rest of the address.
+                milliseconds = 1000 * (time.monotonic() - began)
+                say(f"{endpoint.method} {endpoint.path} {status} {milliseconds:.0f} ms")
+        return response
+
+    async def _answer(self, endpoint: Endpoint, request: Request) -> Response:
         if not self._is_known_host(request.headers.get("host", "")):
             raise HTTPException(421, "this host is not served; see --allow-host of `mtkit serve`")
         if endpoint.method != "GET" and not self._is_known_origin(request):
@@ -139,7 +165,8 @@ class _Gate:
         matches = [hmac.compare_digest(key.encode(), encoded) for key in self._keys]
         is_needed = bool(given) or endpoint.method == "POST" or endpoint.needs_key
         if self._keys and is_needed and not any(matches):
-            raise HTTPException(403, "the key is missing or wrong")
+            status = 401 if endpoint.path.startswith(OPENAI.prefix) else 403
+            raise HTTPException(status, "the key is missing or wrong")
 
     async def _read_body(self, request: Request) -> bytes:
         body = bytearray()

@@ -64,6 +64,9 @@ def serve(
             "{source} and * for anything are possible, too.",
         ),
     ] = None,
+    access_log: Annotated[
+        bool, Option("--access-log", help="Write a line for each request to stderr.")
+    ] = False,
     sample: Annotated[
         bool,
         Option("--sample", help="Sample if a client sends a temperature (default: search)."),
@@ -97,6 +100,7 @@ def serve(
         origins=allow_origin or [],
         max_characters=max_characters,
         max_waiting=max_waiting,
+        access_log=access_log,
         sample=sample,
         prompts=prompt or [],
         glossaries=open_glossaries(directions, glossary or []),

@@ -62,6 +62,12 @@ class StreamOptions(Fields):
     include_usage: bool = False
 
 
+class ModelFields(Fields):
+    """The field in the path of a model."""
+
+    model: str
+
+
 class ChatFields(Fields):
     """The fields of /v1/chat/completions."""
 
@@ -239,16 +245,23 @@ async def _find_direction(service: Service, model: str, message: ChatText) -> Se
 
 async def _list_models(service: Service, fields: Fields) -> dict[str, Any]:
     names = [direction.name for direction in service.directions.by_pair.values()]
-    models = [
-        {"id": name, "object": "model", "created": STARTED, "owned_by": "mtkit"}
-        for name in [*names, AUTO]
-    ]
-    return {"object": "list", "data": models}
+    return {"object": "list", "data": [_describe_model(name) for name in [*names, AUTO]]}
+
+
+async def _find_model(service: Service, fields: ModelFields) -> dict[str, Any]:
+    if fields.model.lower() != AUTO:
+        await _find_direction(service, fields.model, ChatText([], [""]))
+    return _describe_model(fields.model)
+
+
+def _describe_model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": STARTED, "owned_by": "mtkit"}
 
 
 def _refuse(refusal: HTTPException) -> dict[str, Any]:
+    code = "invalid_api_key" if refusal.status_code == 401 else None
     return {
-        "error": {"message": refusal.detail, "type": "mtkit_error", "param": None, "code": None}
+        "error": {"message": refusal.detail, "type": "mtkit_error", "param": None, "code": code}
     }
 
 
@@ -257,6 +270,7 @@ OPENAI = Interface(
     endpoints=[
         Endpoint("POST", "/v1/chat/completions", _complete, ChatFields, takes_forms=False),
         Endpoint("GET", "/v1/models", _list_models),
+        Endpoint("GET", "/v1/models/{model}", _find_model, ModelFields),
     ],
     refuse=_refuse,
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import signal
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +55,20 @@ def serve_models(directions: Directions, options: ServerOptions, **settings: Any
         warn(f"everybody who can reach {options.host} can use this server; require a key: --keys")
     say("Ctrl-C stops")
     try:
-        build_server(service, options).run(sockets=[listener])
+        asyncio.run(_serve(service, listener))
     finally:
         service.close()
         say("stopped")
+
+
+async def _serve(service: Service, listener: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    reloads: list[asyncio.Task[None]] = []
+    if not sys.stderr.isatty():  # else SIGHUP means that the terminal was closed
+        loop.add_signal_handler(
+            signal.SIGHUP, lambda: reloads.append(loop.create_task(service.reload()))
+        )
+    await build_server(service, service.options).serve(sockets=[listener])
 
 
 def build_server(service: Service, options: ServerOptions) -> Server:

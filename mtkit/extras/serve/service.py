@@ -21,7 +21,7 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.estimation.estimator import Estimate
 from mtkit.decoding.glossary import Glossary
 from mtkit.decoding.text.line import Line, Translation
-from mtkit.errors import UserError
+from mtkit.errors import MtkitError, UserError
 from mtkit.extras.serve.codes import Ranking, rank_sources
 from mtkit.extras.serve.directions import AUTO, Directions, Leg, ServedDirection
 from mtkit.report import warn
@@ -61,6 +61,8 @@ class ServerOptions:
     """Forms of messages, besides those of well-known clients (see `prompts.py`)."""
     glossaries: Mapping[tuple[str, str], Glossary] = field(default_factory=dict)
     """Terms by the source and the target of the model that uses them."""
+    access_log: bool = False
+    """Whether a line on stderr tells of each request."""
     timeout_seconds: float = 60.0
     """How long a request may wait for its translation."""
 
@@ -164,12 +166,25 @@ class Service:
             rankings.append(ranking)
         return rankings
 
+    async def reload(self) -> None:
+        """Load all models anew that are loaded; requests in progress end with the old ones."""
+        for place in list(self._models):
+            fresh = self._threads.submit(self._load, place)
+            try:
+                await asyncio.wrap_future(fresh)
+            except Exception as error:  # of any library, as below
+                warn(f"{place} stays as it was loaded before: {error}")
+                continue
+            old = self._models.pop(place, fresh)
+            self._models[place] = fresh
+            if old is not fresh:
+                await asyncio.to_thread(_close_model, old)
+
     def close(self) -> None:
         """Release all models; no request may be in progress."""
         self._threads.shutdown()
         for model in self._models.values():
-            if model.exception() is None:
-                model.result().close()
+            _close_model(model)
 
     def measure(self, texts: Sequence[str]) -> int:
         """Return the size of texts in characters; refuse those that are too large for a request."""
@@ -216,6 +231,10 @@ class Service:
             raise
         except UserError as error:  # the engine does not support the request
             raise HTTPException(400, str(error)) from None
+        except MtkitError:
+            if await self._translator(leg) is translator:
+                raise
+            return await self._submit(line, leg, settings)  # the model was replaced meanwhile
         (translation,) = await asyncio.wrap_future(search)
         return translation
 
@@ -233,6 +252,12 @@ class Service:
                 warn(str(error))
             message = f"the model {leg.source}-{leg.target} cannot be loaded"
             raise HTTPException(503, message, RETRY) from None
+
+
+def _close_model(model: Future[Translator]) -> None:
+    """Wait until a model is loaded and its calls have ended, and release it."""
+    if model.exception() is None:
+        model.result().close()
 
 
 def _cancel_search(started: Future[Future[list[Translation]]]) -> None:

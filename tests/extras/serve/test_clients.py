@@ -157,6 +157,21 @@ def test_errors_of_openai_name_the_field(chat: openai.OpenAI) -> None:
         chat.chat.completions.create(model="gpt", messages=[{"role": "user", "content": "Why?"}])
 
 
+def test_openai_finds_a_model_by_its_name_and_names_a_wrong_key(
+    chat: openai.OpenAI, translators: dict[str, Translator]
+) -> None:
+    assert chat.models.retrieve("eng_Latn-de").id == "eng_Latn-de"
+    with pytest.raises(openai.NotFoundError, match="choose from en-de"):
+        chat.models.retrieve("gpt-4o")
+    with running(translators, DIRECTIONS, keys=["0123456789abcdef"]) as server:
+        stranger = openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0)
+        with stranger, pytest.raises(openai.AuthenticationError) as refused:
+            stranger.chat.completions.create(
+                model="en-de", messages=[{"role": "user", "content": "Why?"}]
+            )
+    assert refused.value.code == "invalid_api_key"
+
+
 def test_libretranslate_translates_detects_and_lists_languages(
     server: Running, translators: dict[str, Translator]
 ) -> None:

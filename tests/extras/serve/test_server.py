@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from commands import call
 from estimators import with_languages, write_model_with
 from folders import SENTENCES, as_if_trained, copier_of, train, write_model
 from mtkit.config.target_tags import piece_of_tag
-from mtkit.decoding.api import load
+from mtkit.decoding.api import Translator, load
 from mtkit.decoding.estimation.estimator import Estimate
 from mtkit.decoding.text.line import Translation
 from mtkit.errors import MtkitError, UserError
@@ -33,7 +35,7 @@ from mtkit.extras.serve.application import INTERFACES
 from mtkit.extras.serve.directions import find_directions
 from mtkit.extras.serve.entities import decode_entities, encode_entities
 from mtkit.extras.serve.server import DisconnectProtocol, listen, read_keys
-from mtkit.extras.serve.service import ServerOptions, join_steps
+from mtkit.extras.serve.service import ServerOptions, Service, join_steps
 from nasties import DEEP, INVALID, VALID
 from servers import Running, Send, application, directions_of, held_copier, running
 
@@ -261,7 +263,10 @@ def test_a_body_that_cannot_be_read_is_refused(send: Send, path: str, body: byte
 def test_another_type_of_body_a_path_or_a_method_is_refused(send: Send) -> None:
     assert send("POST", "/translate", files={"q": b"Why?"}).status_code == 415
     assert send("POST", "/v1/chat/completions", data={"model": "en-de"}).status_code == 415
-    assert message_of(send("GET", "/v2/nothing")) == "Not Found"
+    for method, path in (("GET", "/v2/nothing"), ("POST", "/chat/completions"), ("GET", "/v1")):
+        unknown = send(method, path)
+        assert unknown.status_code == 404
+        assert "choose from POST /v1/chat/completions, " in unknown.text
     wrong = send("GET", "/translate")
     assert (wrong.status_code, wrong.headers["Allow"]) == (405, "POST")
     assert message_of(wrong) == "Method Not Allowed"
@@ -498,14 +503,73 @@ def test_a_model_that_cannot_be_loaded_is_tried_again(
     assert "the disk is gone" in capsys.readouterr().err
 
 
-def test_nothing_that_a_client_sends_is_logged(capfd: pytest.CaptureFixture[str]) -> None:
-    with running({"en-de": copier_of(train())}, EN_DE) as server:
+def test_a_model_is_loaded_anew_while_requests_end_with_the_old_one() -> None:
+    old, engine = held_copier()
+    models = [old, copier_of(train())]
+    (direction,) = EN_DE.by_pair.values()
+
+    async def translate_during_reload() -> list[str]:
+        service = Service(EN_DE, ServerOptions(), lambda place: models.pop(0))
+
+        async def translate(text: str) -> str:
+            ((line,),) = await service.translate([text], [direction])
+            return line.text
+
+        before = asyncio.create_task(translate("A dog runs."))
+        _, answer = await asyncio.to_thread(engine.searches.get)
+        reload = asyncio.create_task(service.reload())
+        with suppress(MtkitError):  # when it is closed, the new one is in use
+            while old.submit([]):
+                await asyncio.sleep(0)
+        texts = [await translate("Why?")]
+        answer()
+        texts.append(await before)
+        await reload
+        service.close()
+        return texts
+
+    assert asyncio.run(translate_during_reload()) == ["Why?", "A dog runs."]
+    with pytest.raises(MtkitError, match="closed"):
+        old.submit(["Why?"])
+
+
+def test_a_line_that_a_replaced_model_refuses_is_given_to_the_new_one() -> None:
+    (direction,) = EN_DE.by_pair.values()
+
+    async def translate_across_reload() -> str:
+        loop = asyncio.get_running_loop()
+        models = [copier_of(train()), copier_of(train())]
+
+        class Replaced(Translator):
+            """A translator whose model is replaced just before it is asked."""
+
+            def submit(self, *arguments: Any, **options: Any) -> Future[list[Translation]]:
+                asyncio.run_coroutine_threadsafe(service.reload(), loop).result()
+                return super().submit(*arguments, **options)
+
+        first = models[0]
+        models[0] = Replaced(first.engine, first.tokenizer, first.request)
+        service = Service(EN_DE, ServerOptions(), lambda place: models.pop(0))
+        ((line,),) = await service.translate(["Why?"], [direction])
+        service.close()
+        return line.text
+
+    assert asyncio.run(translate_across_reload()) == "Why?"
+
+
+@pytest.mark.parametrize("access_log", [False, True])
+def test_nothing_that_a_client_sends_is_logged(
+    capfd: pytest.CaptureFixture[str], access_log: bool
+) -> None:
+    with running({"en-de": copier_of(train())}, EN_DE, access_log=access_log) as server:
         httpx.post(f"{server.url}/translate", json=FORMS | {"q": "SECRET"})
         httpx.post(f"{server.url}/translate", json=FORMS | {"SECRET": "SECRET"})
         httpx.get(f"{server.url}/SECRET", headers={"Authorization": "Bearer SECRET"})
         httpx.post(f"{server.url}/translate", content=b"SECRET", headers={"Host": "SECRET"})
     captured = capfd.readouterr()
     assert "SECRET" not in captured.out + captured.err
+    statuses = re.findall(r"^POST /translate (\d+) \d+ ms$", captured.err, re.MULTILINE)
+    assert statuses == (["200", "200", "421"] if access_log else [])
 
 
 # ---- who ----
@@ -534,7 +598,7 @@ def test_with_keys_only_clients_that_have_one_are_served() -> None:
             for key in ("", "wrong", KEY[:-1], f"{KEY}0", "ключ"):
                 header = {"Authorization": f"Bearer {key}".encode()}
                 refused = send("POST", path, json=VALID_FIELDS[path], headers=header)
-                assert refused.status_code == 403
+                assert refused.status_code == (401 if path.startswith("/v1/") else 403)
                 assert message_of(refused) == "the key is missing or wrong"
             for scheme in ("Bearer", "DeepL-Auth-Key"):
                 header = {"Authorization": f"{scheme} {KEY[::-1]}".encode()}
