@@ -15,7 +15,9 @@ import numpy as np
 
 from mtkit.config.base import Settings
 from mtkit.config.decoding import MAX_SEARCH_TOKENS
+from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
+from mtkit.errors import blame_setting
 from mtkit.extras.adapt.adaptation import MAX_TRIALS
 from mtkit.extras.adapt.given import Fit, GivenModel, check_suitability, describe_unknown_letters
 from mtkit.extras.adapt.used_pieces import drop_unused
@@ -44,7 +46,9 @@ from mtkit.init.proposal import Proposal
 from mtkit.init.survey import WrittenCorpus
 from mtkit.init.trial import measure_training
 from mtkit.models.weights import build_without_weights
+from mtkit.plugins import find_plugins, load_plugin
 from mtkit.report import plural, say, warn
+from mtkit.tokenizer.codec import Tokenizer
 
 PEAK_WITH_REPLAY = 1.5e-3
 PEAK_ALONE = 5e-4
@@ -55,6 +59,7 @@ For other widths it is divided by the square root of width / PEAK_WIDTH.
 PEAK_OF_CHILD = 6e-3
 """The same for a model that learns other languages than its parent: the rate of a new model."""
 PEAK_WIDTH = 128
+ADAPTATION_OPTIMIZER = {"kind": "muon"}
 MAX_EPOCHS = 20
 """Most epochs of an adaptation; more training hardly changes the result."""
 MAX_EPOCHS_OF_CHILD = 100
@@ -203,7 +208,7 @@ class AdaptedModel(Proposal):
             "init_from": self.given.place,
             "max_harm": MAX_HARM if limits_harm else MAX_HARM_OF_CHILD,
             "steps": Chosen(plan.steps, length),
-            "optimizer": Chosen({"kind": "muon"}, "as for a new model, without weight decay"),
+            "optimizer": Chosen(ADAPTATION_OPTIMIZER, "as for a new model, without weight decay"),
             "warmup": max(1, plan.steps // 10),
             "schedule": Chosen({"kind": "cosine", "peak": float(f"{plan.peak:.1e}")}, why_peak),
             "validate_every": every,
@@ -290,6 +295,8 @@ def propose_adaptation(
     language of a child has. Of other models that lack letters, warn. `new`: all of the new text, of
     which `sample` is a part.
     """
+    tokenizer = _keep_used(given, sample)
+    _check_memory(given, tokenizer)
     fit = check_suitability(given, sample, how_to_swap)
     is_parent = not fit.is_better_than_chance
     for lack in [] if new_vocabulary else describe_unknown_letters(given, sample):
@@ -301,7 +308,11 @@ def propose_adaptation(
                 f"--from: {lack}, so each becomes several bytes; --new-vocabulary adds subwords "
                 "for the new text"
             )
-    vocabulary = VocabularyPlan(NEW_PIECES if new_vocabulary else 0, _count_kept(given, sample))
+    is_whole = tokenizer is given.opened.tokenizer
+    vocabulary = VocabularyPlan(
+        new_pieces=NEW_PIECES if new_vocabulary else 0,
+        kept=None if is_whole else tokenizer.target_vocab,
+    )
     if is_parent:
         given = given.as_parent()
     given = replace(given, old_training=given.old_training.compared_with(new))
@@ -312,14 +323,30 @@ def propose_adaptation(
     return AdaptedModel(given, vocabulary, fit, plan)
 
 
-def _count_kept(given: GivenModel, sample: Sequence[Pair]) -> int | None:
-    """Return how many subwords the text uses; None if the vocabulary is small enough to stay."""
+def _keep_used(given: GivenModel, sample: Sequence[Pair]) -> Tokenizer:
+    """Return the tokenizer without the subwords that the text does not use, if it is large."""
     tokenizer = given.opened.tokenizer
     if tokenizer.target_vocab < LARGE_VOCABULARY:
-        return None
+        return tokenizer
     pairs = [*sample, *given.old_text]
     sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    return drop_unused(tokenizer, sides).target_vocab
+    return drop_unused(tokenizer, sides)
+
+
+def _check_memory(given: GivenModel, tokenizer: Tokenizer) -> None:
+    """Refuse a model whose adaptation cannot fit into memory; `tokenizer`: that of the run."""
+    if "memory" not in find_plugins("actions"):
+        return
+    corpus = {"source": "source", "target": "target"}  # which does not matter for the memory
+    settings = {
+        "run": "run",
+        "data": {"train": corpus, "valid": corpus},
+        "tokenizer": {"drop_unused": tokenizer is not given.opened.tokenizer},
+        "model": given.opened.config.model,
+        "training": {"init_from": given.place, "steps": 1, "optimizer": ADAPTATION_OPTIMIZER},
+    }
+    with blame_setting(("--from",)):
+        load_plugin("actions", "memory")(Config.model_validate(settings), tokenizer)
 
 
 def _plan_trial() -> AdaptationPlan:

@@ -16,8 +16,10 @@ import torch
 
 from mtkit.batching.plan import Rows
 from mtkit.config.settings import Config
+from mtkit.errors import UserError
 from mtkit.extras.study.bench.results import BenchReport, TableRows
 from mtkit.extras.study.bench.training_speed import peak_mib
+from mtkit.extras.study.memory import check_memory, tabulate_memory
 from mtkit.machine import check_single_process, describe_load
 from mtkit.models.device import pick_device
 from mtkit.report import plural, warn
@@ -68,19 +70,27 @@ def dry_run(config: Config, processes: int) -> None:
     Nothing is written to the run.
 
     Raises:
-        UserError: an earlier stage is missing, or torchrun has started several processes.
+        UserError: an earlier stage is missing, torchrun has started several processes, or the model
+            does not fit into memory.
         BatchTooLargeError: out of memory.
     """
     check_single_process()
     load = describe_load()  # before the measurements add to it
     inputs = open_inputs(config)
+    device = pick_device(config.training.device)
+    memory = list(tabulate_memory(config, inputs.tokenizer))
+    try:
+        check_memory(config, inputs.tokenizer)
+    except UserError:
+        BenchReport(config.run, {}, [memory]).write(device, as_json=False)
+        raise
     torch.set_num_threads(threads_per_process(processes))
     plan = Stream(config, inputs.data).plan(Position())
     share = _measure(inputs, plan, processes)
     alone = share if processes == 1 else _measure(inputs, plan, 1)
     task = f"{config.run}: {share.model}, {plural(processes, 'process')}"
-    tables = [_figures(share), _times(share, alone)]
-    BenchReport(task, {}, tables).write(pick_device(config.training.device), as_json=False)
+    tables = [_figures(share), memory, _times(share, alone)]
+    BenchReport(task, {}, tables).write(device, as_json=False)
     if load is not None:
         warn(f"the machine is busy ({load}): the estimate assumes that it stays so")
     for problem in _find_problems(share, alone):

@@ -171,6 +171,16 @@ def test_the_config_has_the_settings_of_the_given_model_and_keeps_its_validation
     assert "may lose 0.5 chrF" in out
 
 
+def test_a_model_that_does_not_fit_into_memory_is_refused_before_it_is_measured(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr("mtkit.extras.study.memory.memory_limit_bytes", lambda: 1e4)
+    assert init("given") == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert re.match(r"--from: training [\d,]+ parameters needs .*: choose a smaller model", line)
+    assert not Path("mtkit.yaml").exists()
+
+
 def test_named_old_text_is_kept_instead(corpus: Path) -> None:
     assert init("given", "--keep", "old.src", "old.tgt") == 0
     lines = Path("old.src").read_text("utf-8")
