@@ -17,7 +17,7 @@ student: $(INSTALLED)
 		$(BIN)/mtkit run -c configs/multi30k-en-de-fast.yaml --run runs/fast-$$seed --set seed=$$seed; \
 	done
 	mkdir -p $(SYNTHETIC)
-	test -f $(SYNTHETIC)/n-best.jsonl || $(BIN)/mtkit translate data/multi30k/train.en --resume \
+	test -f $(SYNTHETIC)/n-best.jsonl || $(BIN)/mtkit translate data/multi30k/train.en \
 		-m runs/fast-1 -m runs/fast-2 -m runs/fast-3 --beam 5 --n-best 5 --jsonl -o $(SYNTHETIC)/n-best.jsonl
 	$(BIN)/python configs/write_synthetic.py $(SYNTHETIC) data/multi30k/train.de
 	$(BIN)/mtkit run -c configs/multi30k-en-de-student.yaml

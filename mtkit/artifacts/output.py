@@ -1,9 +1,9 @@
 """Outputs that the user names with -o.
 
-A plain file appears only when it is complete, and an interrupted one can be resumed: lines first go
-to a temporary file, and a JSON file next to it records what the output depends on. A stream (a
-device, a pipe, or an open file such as /dev/stdout) is written directly, so that nothing it leads
-to is replaced. A link to a file is refused.
+A plain file appears only when it is complete. An interrupted one is continued by the same command:
+lines first go to a temporary file, and a JSON file next to it records what the output depends on.
+A stream (a device, a pipe, or an open file such as /dev/stdout) is written directly, so that
+nothing it leads to is replaced. A link to a file is refused.
 """
 
 from __future__ import annotations
@@ -92,19 +92,15 @@ def open_output(
     dependencies: Mapping[str, Any] | None = None,
     *,
     line_counts: Iterable[int] = repeat(1),
-    resume: bool | None = False,
-    resumed_with: str = "with --resume",
 ) -> Iterator[tuple[BinaryIO, int]]:
     """Open a file or standard output, and yield it with the number of input lines already done.
 
-    `dependencies`: all that the output depends on; None: the output cannot be resumed.
-    `line_counts`: the numbers of output lines of all input lines, in order. `resume`: whether to go
-    on with a partial output; None: if the dependencies are the same. `resumed_with`: how to repeat
-    the command after an interruption. A file that is replaced keeps its permissions.
+    `dependencies`: all that the output depends on; a partial output with the same dependencies is
+    continued. None: it is never continued. `line_counts`: the numbers of output lines of all input
+    lines, in order. A file that is replaced keeps its permissions.
 
     Raises:
-        UserError: the file cannot be written, or `resume` is true and the dependencies have
-            changed.
+        UserError: the file cannot be written.
     """
     if path is None:
         yield sys.stdout.buffer, 0
@@ -118,10 +114,8 @@ def open_output(
     record = partial.with_name(f"{partial.name}.json")
     with _opened(partial, path) as file, _locked(file, partial, path):
         done = 0
-        if dependencies and resume is None:
-            resume = _can_be_resumed(partial, record, dependencies)
-        if dependencies and resume:
-            done = _resume(path, partial, record, dependencies, line_counts)
+        if dependencies and _has_same_dependencies(record, dependencies):
+            done = _cut_incomplete(partial, line_counts)
         try:
             if not done:
                 record.unlink(missing_ok=True)  # first, so that it never describes other output
@@ -137,7 +131,7 @@ def open_output(
             with suppress(OSError):  # must not hide the first error
                 file.flush()
             if dependencies and partial.is_file() and partial.stat().st_size:
-                say(f"{path}: kept the partial output; repeat the command {resumed_with}")
+                say(f"{path}: kept the partial output; the same command continues")
             else:
                 with suppress(OSError):
                     record.unlink(missing_ok=True)
@@ -185,32 +179,15 @@ def _locked(file: BinaryIO, partial: Path, path: Path) -> Iterator[None]:
         yield
 
 
-def _can_be_resumed(partial: Path, record: Path, dependencies: Mapping[str, Any]) -> bool:
+def _has_same_dependencies(record: Path, dependencies: Mapping[str, Any]) -> bool:
     """Return whether a partial output depends on the same as the whole output will."""
-    if not (record.is_file() and partial.stat().st_size):
-        return False
-    with suppress(UserError):  # a damaged record
+    with suppress(UserError, FileNotFoundError):  # the record is damaged or missing
         return bool(read_json(record) == dependencies)
     return False
 
 
-def _resume(
-    path: Path,
-    partial: Path,
-    record: Path,
-    dependencies: Mapping[str, Any],
-    line_counts: Iterable[int],
-) -> int:
-    """Cut the partial output after the last complete input line; return that line's number."""
-    if not (record.is_file() and partial.stat().st_size):
-        return 0
-    before = read_json(record)
-    before = before if isinstance(before, dict) else {}
-    if changed := [name for name, value in dependencies.items() if before.get(name) != value]:
-        raise UserError(
-            f"{path}: cannot be resumed, because {', '.join(changed)} changed; "
-            "translate without --resume"
-        )
+def _cut_incomplete(partial: Path, line_counts: Iterable[int]) -> int:
+    """Cut a partial output after the last complete input line; return that line's number."""
     with partial.open("rb+") as file:
         complete_lines = sum(line.endswith(b"\n") for line in file)
         done, kept_lines = 0, 0

@@ -229,13 +229,6 @@ def translate(
         int | None, Option(help="Threads per worker (default: cores / workers).")
     ] = None,
     cluster: Cluster = None,
-    resume: Annotated[
-        bool,
-        Option(
-            "--resume",
-            help="Fail if an interrupted command cannot be continued; needs INPUT and -o.",
-        ),
-    ] = False,
     sample: Annotated[
         bool, Option("--sample", help="Draw random translations, not the most probable.")
     ] = False,
@@ -274,23 +267,15 @@ def translate(
             raise UserError(f"--columns needs a table as INPUT: {name_suffixes()}")
     else:
         refuse("needs a table and --columns", sheet=sheet)
-    if resume:
-        refuse(
-            "cannot be used with --resume, because the flags of earlier lines are not kept",
-            flags=flags,
-        )
     files = Files(
         input=text,
         output=output,
         prefixes=prefix,
-        resume=resume,
         column=columns,
         sheet=sheet,
         glossary=glossary,
         flags=flags,
     )
-    if resume and not files.is_resumable:
-        raise UserError("--resume needs -o FILE, and text files as INPUT and --prefix")
     stdin_is_keyboard = sys.stdin is not None and sys.stdin.isatty()
     if prefix and not text and stdin_is_keyboard:
         raise UserError("--prefix needs text from a file or a pipe, not from the keyboard")

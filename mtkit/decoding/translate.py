@@ -53,8 +53,6 @@ class Files:
     """None: standard output."""
     prefixes: Path | None = None
     """One line for each input line: the text that its translation begins with; may be blank."""
-    resume: bool = False
-    """Resume where an interrupted command stopped, if `is_resumable`."""
     column: str | None = None
     """If the input is a table: the column to translate, by name, letter or number."""
     sheet: str | None = None
@@ -73,8 +71,11 @@ class Files:
 
     @property
     def is_resumable(self) -> bool:
-        """Whether all inputs and the output are files, so that a later command can resume."""
-        if self.input is None or not self.input.is_file():
+        """Whether a later command can continue: all are files, and there are no flags.
+
+        The flags of earlier lines are not kept.
+        """
+        if self.flags is not None or self.input is None or not self.input.is_file():
             return False
         if self.prefixes and not self.prefixes.is_file():
             return False
@@ -245,10 +246,7 @@ class TextInput(Input):
 @contextmanager
 def _open_input(files: Files, form: Format) -> Iterator[Input]:
     if files.column is not None:
-        table: Input = files.importer.open_column(str(files.input), files.column, files.output)
-        if files.resume and table.encoding != "utf-8":
-            raise UserError(f"{files.input}: --resume needs a table in UTF-8")
-        yield table
+        yield files.importer.open_column(str(files.input), files.column, files.output)
         return
     with open_input(files.input) as source:
         yield TextInput(source, files, form)
@@ -271,10 +269,8 @@ def translate(
         _open_input(files, form) as text,
         open_output(
             files.output,
-            _dependencies(translator, files, form),
+            _dependencies(translator, files, form) if text.encoding == "utf-8" else None,
             line_counts=text.line_counts(),
-            resume=files.resume or _may_go_on(files, text),
-            resumed_with="with --resume, without --flags" if files.flags else "with --resume",
         ) as (target, done),
         _open_flags(files.flags) as write_flags,
         _progress(files, text) as shown,
@@ -297,12 +293,6 @@ def translate(
     if files.output:
         tally.say_end(files.output)
     tally.say_what_is_missing()
-
-
-def _may_go_on(files: Files, text: Input) -> bool | None:
-    """Return None, for `open_output`, if the same command may go on where it was interrupted."""
-    has_countable_lines = text.encoding == "utf-8"
-    return None if files.flags is None and has_countable_lines else False
 
 
 def _say_start(translator: Translator, files: Files, form: Format) -> None:
@@ -394,7 +384,7 @@ def _open_flags(path: Path | None) -> Iterator[Callable[[int, Sequence[Translati
 
 
 def _dependencies(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:
-    """Return what the output depends on, by names for messages; None if it cannot be resumed."""
+    """Return what the output depends on, by name; None if it cannot be continued."""
     if files.input is None or not files.is_resumable:
         return None
     request = translator.request

@@ -109,7 +109,7 @@ def test_messages_say_what_is_wrong_and_what_to_do(arguments: str, capsys: Captu
         "translate --beam x",
         "translate --engine foo",
         "translate --resum",
-        "translate --resume=yes",
+        "translate --sample=yes",
         "check a b --columns 0",
         "init",
         "score",
@@ -144,7 +144,6 @@ def test_errors_of_the_command_line_have_the_form_of_all_others(
         ("translate --seed 0", "--seed needs --sample"),
         ("translate --sample --beam 3", "--beam cannot be used with --sample"),
         ("translate --sample --length-penalty 0", "--length-penalty cannot be used with --sample"),
-        ("translate --resume", "--resume needs"),
         ("translate -m nowhere", "nowhere "),
         ("attend --json", "--json needs --explain"),
         ("attend --explain --subwords", "--subwords cannot be used with --explain"),
@@ -494,7 +493,7 @@ def test_a_file_is_no_run_directory(at_home: Path, capsys: Capture) -> None:
     assert capsys.readouterr().err.startswith("mtkit.yaml ")
 
 
-@pytest.mark.parametrize("options", ["same -o same", "same -o same --resume", "in -o same"])
+@pytest.mark.parametrize("options", ["same -o same", "in -o same"])
 def test_translate_never_overwrites_its_input(at_home: Path, capsys: Capture, options: str) -> None:
     for name in ("same", "in"):
         (at_home / name).write_text("ant\n", encoding="utf-8")

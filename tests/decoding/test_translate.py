@@ -89,14 +89,13 @@ def run(
     *,
     n_best: int | None = None,
     jsonl: bool = False,
-    resume: bool = False,
     begun: bytes | None = None,
     **expected: Any,
 ) -> bytes:
     (folder / "in").write_bytes(content)
     (folder / "begun").write_bytes(begun or b"")
     prefixes = None if begun is None else folder / "begun"
-    files = Files(folder / "in", folder / "out", prefixes, resume)
+    files = Files(folder / "in", folder / "out", prefixes)
     translate(with_settings(translator, n_best=n_best, **expected), files, Format(n_best, jsonl))
     return (folder / "out").read_bytes()
 
@@ -480,7 +479,7 @@ def test_resuming_after_a_kill_gives_the_same_output(
     with pytest.raises(KeyboardInterrupt):
         interrupted(tmp_path, copier, n_best)
     (tmp_path / ".out.partial").write_bytes(half)
-    actual = run(tmp_path, content, copier, n_best=n_best, begun=begun, resume=True)
+    actual = run(tmp_path, content, copier, n_best=n_best, begun=begun)
     assert actual == expected
     assert left_behind(tmp_path) == []
 
@@ -504,21 +503,6 @@ def interrupt(translator: Translator, files: Files, form: Format) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Translator, "stream", once)
         translate(translator, files, form)
-
-
-@pytest.mark.parametrize("flags", [None, "flags"])
-def test_after_an_interruption_the_advice_is_a_command_that_is_accepted(
-    flags: str | None, tmp_path: Path, copier: Translator, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "in").write_bytes(b"A dog.\n" * 100)
-    written = None if flags is None else tmp_path / flags
-    with pytest.raises(KeyboardInterrupt):
-        interrupt(copier, Files(tmp_path / "in", tmp_path / "out", flags=written), Format())
-    error = capsys.readouterr().err
-    assert "repeat the command with --resume" in error
-    assert ("without --flags" in error) == (flags is not None)
-    translate(copier, Files(tmp_path / "in", tmp_path / "out", resume=True), Format())
-    assert (tmp_path / "out").read_bytes().count(b"\n") == 100
 
 
 def test_the_same_command_goes_on_where_it_was_interrupted(
@@ -552,7 +536,7 @@ def test_a_command_begins_anew_if_the_record_of_its_partial_output_is_damaged(
 
 
 @pytest.mark.parametrize("kind", ["flags", "a table in UTF-16"])
-def test_what_cannot_be_resumed_begins_anew(kind: str, tmp_path: Path, copier: Translator) -> None:
+def test_what_cannot_continue_begins_anew(kind: str, tmp_path: Path, copier: Translator) -> None:
     encoding = "utf-8" if kind == "flags" else "utf-16"
     table = tmp_path / "t.csv"
     table.write_bytes(
@@ -576,46 +560,44 @@ def test_resuming_translates_only_the_rest(
     (tmp_path / "out").unlink()
     with pytest.raises(KeyboardInterrupt):
         interrupted(tmp_path, copier)
-    assert "--resume" in capsys.readouterr().err
+    assert "out: kept the partial output; the same command continues" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     done = (tmp_path / ".out.partial").read_bytes()
     assert expected.startswith(done) and done.count(b"\n") == FIRST_WINDOW
     (tmp_path / ".out.partial").write_bytes(done.replace(b"dog", b"cat"))
-    assert run(tmp_path, content, copier, resume=True) == expected.replace(
-        b"dog", b"cat", FIRST_WINDOW
-    )
+    assert run(tmp_path, content, copier) == expected.replace(b"dog", b"cat", FIRST_WINDOW)
 
 
 @pytest.mark.parametrize(
-    ("content", "options", "changed"),
+    ("content", "options"),
     [
-        (b"Another text.\n", {}, "the input"),
-        (None, {"jsonl": True}, "the form of the output"),
-        (None, {"sample": True}, "the sampling"),
-        (None, {"begun": b"A dog.\n" * 100}, "the prefixes"),
+        (b"Another text.\n", {}),
+        (None, {"jsonl": True}),
+        (None, {"sample": True}),
+        (None, {"begun": b"A dog.\n" * 100}),
     ],
+    ids=["the input", "the form of the output", "the sampling", "the prefixes"],
 )
-def test_resuming_with_other_inputs_or_settings_is_refused(
-    content: bytes | None, options: dict[str, Any], changed: str, tmp_path: Path, copier: Translator
+def test_other_inputs_or_settings_begin_anew(
+    content: bytes | None, options: dict[str, Any], tmp_path: Path, copier: Translator
 ) -> None:
     run(tmp_path, b"A dog.\n" * 100, copier)
     with pytest.raises(KeyboardInterrupt):
         interrupted(tmp_path, copier)
-    with pytest.raises(UserError, match=f"out: cannot be resumed, .*{changed} changed"):
-        run(tmp_path, content or b"A dog.\n" * 100, copier, resume=True, **options)
-    assert run(tmp_path, content or b"A dog.\n" * 100, copier, **options)
+    partial = tmp_path / ".out.partial"
+    partial.write_bytes(partial.read_bytes().replace(b"dog", b"zebra"))
+    assert b"zebra" not in run(tmp_path, content or b"A dog.\n" * 100, copier, **options)
     assert left_behind(tmp_path) == []
 
 
-def test_resuming_with_another_model_is_refused(
-    tmp_path: Path, copier: Translator, real: Path
-) -> None:
+def test_another_model_begins_anew(tmp_path: Path, copier: Translator, real: Path) -> None:
     run(tmp_path, b"A dog.\n" * 100, copier)
     with pytest.raises(KeyboardInterrupt):
         interrupted(tmp_path, copier)
+    partial = tmp_path / ".out.partial"
+    partial.write_bytes(partial.read_bytes().replace(b"dog", b"zebra"))
     other = replace(copier, models=[open_model(real)])
-    with pytest.raises(UserError, match=r"out: cannot be resumed, .*the model changed"):
-        run(tmp_path, b"A dog.\n" * 100, other, resume=True)
+    assert b"zebra" not in run(tmp_path, b"A dog.\n" * 100, other)
 
 
 class FullDisk(io.FileIO):
@@ -649,7 +631,7 @@ def test_a_full_disk_names_the_file_and_keeps_resumable_output(
         translate(copier, files, Format())
     assert error.value.filename == str(tmp_path / "out")
     err = capsys.readouterr().err
-    assert ("repeat the command with --resume" in err) == (source == "a file")
+    assert ("the same command continues" in err) == (source == "a file")
     assert left_behind(tmp_path) == (
         [".out.partial", ".out.partial.json"] if source == "a file" else []
     )

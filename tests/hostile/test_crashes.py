@@ -179,7 +179,7 @@ def test_a_stop_signal_in_other_stages_keeps_their_artifacts(
         whole = run([*COMMANDS[stage], *other], elsewhere)
         middle = Moment(whole.operations // 2, signal=number)
         assert run([*COMMANDS[stage], *other], home, middle).code == code, output_of(home)
-        there = contents(home)  # a translation leaves what it did for --resume, too
+        there = contents(home)  # a translation also leaves its partial output
         assert_equal({name: there.get(name) for name in before}, before)
     assert "Traceback" not in output_of(home)
 

@@ -180,7 +180,7 @@ def test_a_resumed_table_is_the_same_as_an_uninterrupted_one(
             patch.setattr(Translator, "stream", _first_row_only)
             translate(copier, Files(Path("t.csv"), Path("out"), column="English"), Format())
         partial.write_bytes(expected[:cut])
-        files = Files(Path("t.csv"), Path("out"), resume=True, column="English")
+        files = Files(Path("t.csv"), Path("out"), column="English")
         translate(copier, files, Format())
         assert Path("out").read_bytes() == expected
 
@@ -191,13 +191,6 @@ def _first_row_only(
     next(iter(lines))
     yield [Translation("")]
     raise KeyboardInterrupt
-
-
-def test_a_table_in_utf16_is_not_resumed(copier: Translator) -> None:
-    Path("t.csv").write_bytes(SHEET.encode("utf-16"))
-    files = Files(Path("t.csv"), Path("out"), resume=True, column="English")
-    with pytest.raises(UserError, match="--resume needs a table in UTF-8"):
-        translate(copier, files, Format())
 
 
 def workbook(sheets: Mapping[str, Sequence[Sequence[str | None]]]) -> bytes:
