@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -57,32 +58,35 @@ class ServedLanguages:
         """Their English names, by their tags."""
         for tag in sorted(tags):
             self.names[tag] = language_name(tag) if find_language(tag) else tag
-        self._by_code = {tag.lower(): tag for tag in self.names}
-        for tag, name in self.names.items():
-            self._by_code.setdefault(name.lower(), tag)
+        self._by_code: dict[str, str] = {}
+        # A code keeps its first meaning, so what is certain comes first.
         for tag in self.names:
-            for code in (*_find_codes(tag), *_find_codes(without_region(tag))):
-                self._by_code.setdefault(code.lower(), tag)
+            self._add(tag, tag)
+        for tag, name in self.names.items():
+            self._add(tag, name, without_region(tag), *_find_codes(tag))
         for tag in self.names:
             for other in CLIENT_CODES.get(tag, ClientCodes()).others:
-                for code in (other, *_find_codes(other)):
-                    self._by_code.setdefault(code.lower(), tag)
+                self._add(tag, other, *_find_codes(other))
         for tag in self.names:
             for code, implied in _imply_scripts(tag).items():
-                self._by_code.setdefault(code.lower(), implied if implied in self.names else "")
+                self._add(implied if implied in self.names else "", code)
+
+    def _add(self, tag: str, *codes: str) -> None:
+        """Let codes mean a language, unless they mean another one."""
+        for code in codes:
+            self._by_code.setdefault(code.lower(), tag)
 
     def find(self, name: str) -> str:
         """Return the tag of the language that a client names; "" if it is not served."""
         code = name.lower()
-        if code in self._by_code:
-            return self._by_code[code]
-        code = _ANDROID_REGION.sub("-", code.replace("_", "-"))
-        for known in (code, _drop_region(code)):
+        standard = _ANDROID_REGION.sub("-", code.replace("_", "-"))
+        for known in (code, standard, _drop_region(standard)):
             if known in self._by_code:
                 return self._by_code[known]
         return ""
 
 
+@cache
 def without_region(tag: str) -> str:
     """Return the tag of a language without its region: de for de-AT, and zh-Hant for zh-TW."""
     from langcodes import Language
@@ -103,24 +107,24 @@ def rank_sources(text: str, sources: Sequence[str]) -> tuple[Ranking, str | None
     Return also the language of the text if it is almost certainly none of them, else None.
     """
     known = dict(rank_languages(text))
-    # py3langid does not tell the scripts of Chinese apart.
-    script = "zh-Hant" if _is_traditional(text) else "zh"
-    known |= {"zh": 0.0, "zh-Hant": 0.0, script: known["zh"]}
-    codes = {tag: _code_in(known, tag) for tag in sources}
-    probabilities = [(tag, known.get(code, 0.0)) for tag, code in codes.items()]
-    ranking = sorted(probabilities, key=itemgetter(1), reverse=True)
+    known["zh-Hant"] = 0.0
+    if _is_traditional(text):  # py3langid does not tell the scripts of Chinese apart
+        known["zh-Hant"] = known["zh"]
+        known["zh"] = 0.0
+    can_identify = is_long_enough(text)
+    ranking: list[tuple[str, float]] = []
+    for tag in sources:
+        language = tag.partition("-")[0]
+        plain = without_region(tag)  # zh-Hant for zh-TW
+        code = plain if plain in known else LANGID_CODES.get(language, language)
+        can_identify &= code in known
+        ranking.append((tag, known.get(code, 0.0)))
+    ranking.sort(key=itemgetter(1), reverse=True)
     detected, probability = max(known.items(), key=itemgetter(1))
-    can_identify = known.keys() >= {*codes.values()} and is_long_enough(text)
     is_served = ranking[0][1] >= FOREIGN_RATIO * probability
     if is_served or not can_identify or detected == NO_LANGUAGE:
         return ranking, None
     return ranking, detected
-
-
-def _code_in(known: Mapping[str, float], tag: str) -> str:
-    """Return the code by which py3langid knows a language."""
-    language = tag.partition("-")[0]
-    return tag if tag in known else LANGID_CODES.get(language, language)
 
 
 def _is_traditional(text: str) -> bool:
@@ -143,16 +147,18 @@ def _find_codes(name: str) -> set[str]:
         if current in (code, tag):
             codes.add(other)
     script = language.script or language.maximize().script or ""
-    scripts = {script, PART_OF_SCRIPT.get(script, script)}
     names = set(codes)
     for each in codes:
-        for other in scripts:
-            names.add(f"{each}-{other}")
+        names.add(f"{each}-{script}")
+        names.add(f"{each}-{PART_OF_SCRIPT.get(script, script)}")
     return {each for each in names if find_language(each) == tag}
 
 
 def _imply_scripts(tag: str) -> dict[str, str]:
-    """Return the languages of codes whose region implies an unusual script: zh-Hant for zh-TW."""
+    """Return the languages of codes whose region implies another script: zh-Hant for zh-TW.
+
+    LIKELY_SUBTAGS has a language with a region only if the region changes the script.
+    """
     from langcodes.data_dicts import LIKELY_SUBTAGS
 
     language = tag.partition("-")[0]
@@ -160,7 +166,8 @@ def _imply_scripts(tag: str) -> dict[str, str]:
     tags: dict[str, str] = {}
     for likely in LIKELY_SUBTAGS:
         first, _, region = likely.partition("-")
-        if first == language and len(region) == len("TW"):
+        is_region = len(region) == len("TW")
+        if first == language and is_region:
             for code in codes:
                 tags[f"{code}-{region}"] = without_region(likely)
     return tags

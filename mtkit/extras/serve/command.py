@@ -60,8 +60,8 @@ def serve(
         list[str] | None,
         Option(
             metavar="FORM",
-            help="Form of a chat client's messages, such as 'Translate into {target}: {text}'; "
-            "{source} and * for anything are possible, too.",
+            help="Form of a chat client's messages, if it is none of those that are known; "
+            "`mtkit guide serve` describes it.",
         ),
     ] = None,
     access_log: Annotated[

@@ -81,8 +81,9 @@ class Directions:
     def choices(self) -> str:
         """The names of the first directions, for messages."""
         names = [direction.name for direction in self.by_pair.values()]
-        others = ["…"] if len(names) > MAX_NAMED_DIRECTIONS else []
-        return ", ".join(names[:MAX_NAMED_DIRECTIONS] + others)
+        if len(names) > MAX_NAMED_DIRECTIONS:
+            names[MAX_NAMED_DIRECTIONS:] = ["…"]
+        return ", ".join(names)
 
     @property
     def sources(self) -> list[str]:
@@ -194,10 +195,12 @@ def _find_legs(place: str) -> list[Leg]:
             f"{place}: {AUTO} cannot name a language, because it asks for language detection; "
             f"name source and target, as in -m en:de={path}"
         )
-    plain_targets = [without_region(target) for target in targets]
+    plain_source = without_region(source)
+    plain_targets = list(map(without_region, targets))
     legs: list[Leg] = []
-    for (language, tag), plain in zip(targets.items(), plain_targets, strict=True):
-        # A region stays where it tells two target tags apart, such as fa-AF from fa.
-        name = plain if plain_targets.count(plain) == 1 else language
-        legs.append(Leg(path, without_region(source), name, tag))
+    for language, tag in targets.items():
+        name = without_region(language)
+        if plain_targets.count(name) > 1:
+            name = language  # whose region tells it from another tag, such as fa-AF from fa
+        legs.append(Leg(path, plain_source, name, tag))
     return legs

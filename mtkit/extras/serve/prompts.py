@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import chain, zip_longest
+from itertools import chain, pairwise, zip_longest
 from typing import Any
 
 from mtkit.corpus.files import tell_once
@@ -33,6 +33,12 @@ PROMPTS = (
     "Translate the following * from {source} to {target}: {text}",
     "Translate the following * into {target}: {text}",
     "Translate the following * to {target}: {text}",
+    "Translate the following into {target}: {text}",
+    "Translate the following to {target}: {text}",
+    "Translate this * into {target}: {text}",
+    "Translate this * to {target}: {text}",
+    "Please translate into {target}: {text}",
+    "Please translate to {target}: {text}",
 )
 """Forms of a message; * stands for up to 200 characters, a space for any white space."""
 FIELDS = {
@@ -42,8 +48,7 @@ FIELDS = {
     " ": r"\s+",
 }
 _FIELD = re.compile(r"(\{source\}|\{target\}|\*| )")
-FENCE = "```"
-WRAPPERS = {'"""': '"""', FENCE: FENCE, "<text>": "</text>"}
+WRAPPERS = {'"""': '"""', "```": "```", "<text>": "</text>"}
 """What stands before and after a text that follows an instruction."""
 _NUMBER = re.compile(r"[ \t]*[\[(<#]?(\d{1,6})[\])>.:|]+[ \t]+")
 """The number of an item, such as "1. " or "[1] "."""
@@ -82,9 +87,8 @@ def read_message(content: str, own_prompts: Sequence[str] = ()) -> ChatText:
     for prompt in (*own_prompts, *PROMPTS):
         before, after = compile_prompt(prompt)
         match = before.match(stripped[:MAX_INSTRUCTION])
-        text = stripped[match.end() :].removesuffix(after).strip() if match else ""
-        if match and text and stripped.endswith(after):
-            text = _unwrap(text)
+        if match and stripped.endswith(after):
+            text = _unwrap(stripped[match.end() :].removesuffix(after).strip())
             languages: dict[str, Any] = match.groupdict()
             return replace(_read_json(text) or _read_lines(text), **languages)
     items = _read_json(content)
@@ -116,7 +120,7 @@ def _unwrap(text: str) -> str:
     for opening, closing in WRAPPERS.items():
         inner = text.removeprefix(opening).removesuffix(closing)
         if len(text) - len(inner) == len(opening) + len(closing):
-            if opening == FENCE:  # after which the name of a language may stand
+            if opening == "```":  # after which the name of a language may stand
                 inner = inner.partition("\n")[2] or inner
             return inner.strip()
     return text
@@ -126,7 +130,7 @@ def _read_lines(text: str) -> ChatText:
     """Return a message with a text for each line; the numbers of items are no text."""
     lines = text.split("\n")
     numbers = [int(match[1]) for line in lines if (match := _NUMBER.match(line))]
-    has_items = len(numbers) > 1 and numbers == sorted(set(numbers))
+    has_items = len(numbers) > 1 and all(other - one == 1 for one, other in pairwise(numbers))
     texts: list[str] = []
     literals: list[str] = []
     before: list[str] = []
@@ -157,6 +161,7 @@ def _read_json(content: str) -> ChatText | None:
             }:
                 value = [each["source"] for each in strings]
         answer = json.dumps(_take_texts(value, texts), ensure_ascii=False)
+        "".join([answer, *texts]).encode()  # fails if there are halves of surrogate pairs
     except (ValueError, RecursionError, TypeError, KeyError):
         return None
     literals = answer.split(f'"{SLOT}"')

@@ -64,10 +64,12 @@ def serve_models(directions: Directions, options: ServerOptions, **settings: Any
 async def _serve(service: Service, listener: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     reloads: list[asyncio.Task[None]] = []
+
+    def reload() -> None:
+        reloads.append(loop.create_task(service.reload()))
+
     if not sys.stderr.isatty():  # else SIGHUP means that the terminal was closed
-        loop.add_signal_handler(
-            signal.SIGHUP, lambda: reloads.append(loop.create_task(service.reload()))
-        )
+        loop.add_signal_handler(signal.SIGHUP, reload)
     await build_server(service, service.options).serve(sockets=[listener])
 
 

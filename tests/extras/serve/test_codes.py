@@ -119,3 +119,5 @@ def test_the_script_of_chinese_is_detected() -> None:
         assert (ranking[0][0], unserved) == (script, None)
         _, unserved = rank_sources(text, ["en", other])
         assert unserved == script
+    for tag in ("zh-TW", "zh-HK"):
+        assert rank_sources(TRADITIONAL, ["en", tag])[0][0][0] == tag

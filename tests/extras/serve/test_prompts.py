@@ -50,6 +50,7 @@ MESSAGES = {
         "Source Text: A dog runs.\nTranslated Text:",
         "A dog runs.",
     ),
+    "a person": ('Translate the following to German: "A dog runs."', '"A dog runs."'),
     "Pot": ('Translate into German:\n"""\nA dog runs.\n"""', "A dog runs."),
     "Weblate, since 2026": (
         '{"source_language": "en", "target_language": "de_AT", "glossary": [{"source": "dog", '
@@ -65,7 +66,7 @@ MESSAGES = {
         "Translate the following subtitles from English to German:\n\n1. A dog runs.\n2. Why?",
         "1. A dog runs.\n2. Why?",
     ),
-    "cues in brackets": ("[7] A dog runs.\n[9] Why?", "[7] A dog runs.\n[9] Why?"),
+    "cues in brackets": ("[7] A dog runs.\n[8] Why?", "[7] A dog runs.\n[8] Why?"),
     "cues in JSON": (
         'Translate the following lines to German:\n```json\n[{"id": "a", "text": "Why?"}]\n```',
         '[{"id": "a", "text": "Why?"}]',
@@ -121,6 +122,8 @@ def test_items_are_translated_one_by_one_and_come_back_under_their_numbers(send:
     message = read_message("Translate to German:\n\n1. A dog runs.\n\n2) Why?\nSo?\n[3] No.")
     assert message.texts == ["A dog runs.", "Why?", "So?", "No."]
     assert message.fill(["W", "x", "y", "z"]) == "1. W\n\n2) x\ny\n[3] z"
+    days = ["5. May.", "7. June."]  # are no items
+    assert read_message("\n".join(days)).texts == days
 
 
 @given(st.text(st.sampled_from('ab 1.\n\t%=[]{}":\ud83d\ue000')))
@@ -140,6 +143,13 @@ values = st.recursive(
 def test_json_keeps_its_structure(value: Any) -> None:
     message = read_message(json.dumps(value))
     assert json.loads(message.fill(message.texts)) == value
+
+
+@pytest.mark.parametrize("content", ['["\\ud800"]', '{"\\ud800": "a"}', '["\ue000"]', "[" * 9999])
+def test_json_that_cannot_be_answered_is_a_text(content: str) -> None:
+    message = read_message(content)
+    assert message.fill(message.texts) == content
+    "".join([*message.literals, *message.texts]).encode()
 
 
 def test_a_prompt_of_the_user_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:

@@ -187,6 +187,14 @@ REQUESTS_OF_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
             "context": "A park.",
         },
     ),
+    "Weblate, LibreTranslate": (
+        "/translate",
+        {"q": "The [X4X] dog runs.", "source": "en", "target": "de", "api_key": ""},
+    ),
+    "Subtitle Edit, LibreTranslate": (
+        "/translate",
+        {"q": "- Why?\n- A dog runs.", "source": "en", "target": "de"},
+    ),
     "DeepL, all options": (
         "/v2/translate",
         {
