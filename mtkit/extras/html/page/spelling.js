@@ -7,9 +7,7 @@ class Spelling {
     this.known = new Map();
     this.nearest = expand(data.nearest);
     this.nearestOpening = expand(data.nearestOpening);
-    this.dashes = new Set("—―⸺⸻︱﹘");
-    this.marksBelow = new Set(data.marksBelow);
-    this.withMarkBelow = new Map(Object.entries(data.lettersWithMarksBelow));
+    this.longDashes = new Set(data.longDashes);
     this.scripts = data.scripts.map(letterOfScript);
   }
 
@@ -36,47 +34,24 @@ class Spelling {
     const letters = characters(line);
     const spellings = [];
     let base = ""; // the last character that was written, on which marks stand
-    let baseOffset = 0;
     letters.forEach((character, offset) => {
-      let spelling = character;
-      if (isMark(character) && !isBlank(character)) {
-        const marked = this.withMark(base, character);
-        if (marked !== null) {
-          const before = spellings[baseOffset];
-          spellings[baseOffset] = before.slice(0, before.length - base.length) + marked;
-          base = marked;
-          spelling = "";
-        }
-      } else if (!this.isKnown(character)) {
-        spelling = this.replace(letters, offset);
-      }
+      const spelling = this.isKnown(character) ? character : this.replace(letters, offset, base);
       spellings.push(spelling);
-      if (spelling) {
-        base = characters(spelling).at(-1);
-        baseOffset = offset;
-      }
+      if (spelling) base = characters(spelling).at(-1);
     });
     return spellings.join("");
   }
 
-  /** Return the known letter that is nearest to `base` with the mark on it; null: the mark stays. */
-  withMark(base, mark) {
-    if (!base || !this.isKnown(base)) return null;
-    const composed = compose(base + mark);
-    if (characters(composed).length === 1 && this.isKnown(composed)) return composed;
-    if (this.isKnown(mark)) return null;
-    return this.marksBelow.has(mark) ? (this.withMarkBelow.get(base) ?? base) : base;
-  }
-
-  replace(letters, offset) {
+  replace(letters, offset, base) {
     const character = letters[offset];
+    if (isMark(character) && !isBlank(character)) return this.isKnown(base) ? "" : character;
     const before = letters[offset - 1] ?? " ";
     const after = letters[offset + 1] ?? " ";
     const isOpening = opensQuotation(before, after) ?? /^[\p{Pi}\p{Ps}]/u.test(character);
     const opening = isOpening ? this.nearestOpening.get(character) : undefined;
     const nearest = opening ?? this.nearest.get(character);
     if (nearest === undefined) return character;
-    if (!this.dashes.has(character) || this.dashes.has(nearest)) return nearest;
+    if (!this.longDashes.has(character) || this.longDashes.has(nearest)) return nearest;
     return (isSpace(before) ? "" : " ") + nearest + (isSpace(after) ? "" : " ");
   }
 
