@@ -46,19 +46,5 @@ def check_text(value: Any, name: str) -> str:
 
 
 def describe_type(value: Any) -> str:
-    """Return the type of a value in words, for a message."""
-    if value is None:
-        return "None"
-    if isinstance(value, Path):
-        return "a path"
-    name = type(value).__name__
-    words = {
-        "bytes": "bytes (decode them)",
-        "dict": "a dictionary",
-        "int": "a number",
-        "list": "a list",
-        "set": "a set, which has no order",
-        "str": "a string",
-        "tuple": "a tuple",
-    }
-    return words.get(name, f"an object of type {name}")
+    """Return the type of a value, for a message."""
+    return "None" if value is None else f"a value of type {type(value).__name__}"

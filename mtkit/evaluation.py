@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -17,6 +16,7 @@ from mtkit.batching.text_lines import write_lines
 from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
 from mtkit.corpus.sets import hash_sets, open_set
+from mtkit.corpus.spread import spread
 from mtkit.decoding.api import load
 from mtkit.decoding.estimation.flags import UNLIKE
 from mtkit.decoding.limits import limit_lengths, max_test_seconds
@@ -28,8 +28,6 @@ from mtkit.scoring.quality import QualityReport, score_test_set
 from mtkit.scoring.verdict import describe_baseline, describe_verdict
 from mtkit.training.fine_tuning import find_fine_tuning
 
-TEST_PORTIONS = 32
-"""Number of portions of the test set; each takes every 32nd line."""
 MIN_TEST_LINES = 30
 """Fewest lines of a test set that are translated, however long they take."""
 GIVEN_FILE = "given.txt"
@@ -84,9 +82,9 @@ def _translate_and_score(draft: Draft, config: Config, model: Artifact) -> None:
 def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[int, Translation]:
     """Translate the test set, or as many lines as there is time for; return them by row.
 
-    The set is divided into TEST_PORTIONS portions, and each is spread over the set. The first round
-    translates at least MIN_TEST_LINES lines. After each round, the speed so far tells how many more
-    portions there is time for. The next round takes at most twice as many as the one before.
+    The first round translates MIN_TEST_LINES lines. After each round, the speed so far tells how
+    many more lines there is time for. The next round takes at most twice as many as the one before,
+    at equal distances among the lines that are left.
     """
     translator = load(model.path, config.training.device)
     sources = [pair.source for pair in pairs]
@@ -99,33 +97,21 @@ def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[i
     with closing(translator), progress("translating the test set", len(pairs), "lines") as bar:
         translator.submit(lines[:1]).result()  # the first call prepares the engine
         started = time.monotonic()
-        done_portions = 0
-        portions_for_min_lines = math.ceil(TEST_PORTIONS * MIN_TEST_LINES / len(pairs))
-        next_portions = min(TEST_PORTIONS, portions_for_min_lines)
-        while next_portions > 0:
-            portions = _spread_portions(done_portions, done_portions + next_portions)
+        next_lines = MIN_TEST_LINES
+        while next_lines > 0 and len(done) < len(pairs):
+            remaining = [row for row in range(len(pairs)) if row not in done]
+            chosen = set(spread(remaining, next_lines))
             for group in groups:
-                rows = [row for row in group.rows if row % TEST_PORTIONS in portions]
+                rows = [row for row in group.rows if row in chosen]
                 chosen_lines = [lines[row] for row in rows]
                 translations = chain.from_iterable(translator.stream(chosen_lines, group.request))
                 for row, translation in zip(rows, translations, strict=True):
                     done[row] = translation
                     bar.advance()
-            done_portions += next_portions
             seconds = time.monotonic() - started
-            portions_per_second = done_portions / max(seconds, 1e-6)
-            affordable_portions = int((max_seconds - seconds) * portions_per_second)
-            next_portions = min(
-                2 * next_portions, TEST_PORTIONS - done_portions, affordable_portions
-            )
+            affordable_lines = int((max_seconds - seconds) * len(done) / max(seconds, 1e-6))
+            next_lines = min(2 * next_lines, affordable_lines)
     return done
-
-
-def _spread_portions(start: int, end: int) -> set[int]:
-    """Return portions `start` to `end` of a fixed order that spreads them over the test set."""
-    # 13 and 32 have no common divisor, so every portion comes once; 13 / 32 is near the golden
-    # section, so early portions lie far apart.
-    return {13 * place % TEST_PORTIONS for place in range(start, end)}
 
 
 def open_report(test: Artifact) -> QualityReport:

@@ -85,22 +85,22 @@ class _Bar(Progress):
     """Progress as a bar, drawn by the library rich."""
 
     note: str = ""
-    cells: int = 0
-    """Width of the text next to the bar, in cells."""
 
     def __post_init__(self) -> None:
         import rich.progress
         from rich.console import Console
+        from rich.table import Column
 
         console = Console(stderr=True)
         bar_width = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, console.width - TEXT_WIDTH))
-        gaps = 2  # one cell between description and bar, and one between bar and text
-        self.cells = console.width - len(self.description) - bar_width - gaps
+        # The text gets the cells that are left; if it is longer, its end is cut.
+        text_column = Column(ratio=1, no_wrap=True, overflow="ellipsis")
         self.bar = rich.progress.Progress(
             "{task.description}",
             rich.progress.BarColumn(bar_width, complete_style="cyan"),
-            "{task.fields[text]}",
+            rich.progress.TextColumn("{task.fields[text]}", table_column=text_column, markup=False),
             console=console,
+            expand=True,
             redirect_stdout=False,  # `report` writes above the bar itself
             redirect_stderr=False,
             transient=True,  # the bar disappears at the end
@@ -111,13 +111,7 @@ class _Bar(Progress):
 
     def show(self, note: str) -> None:
         self.note = note or self.note  # without a new note, the last note stays
-        # Two spaces separate the parts of a note. If the text is too long, the last parts go.
-        parts = [self.counted, self.left, *self.note.split("  ")]
-        parts = [part for part in parts if part]
-        text = "  ".join(parts)
-        while len(text) > self.cells and len(parts) > 2:
-            parts.pop()
-            text = "  ".join(parts)
+        text = "  ".join(part for part in (self.counted, self.left, self.note) if part)
         self.bar.update(self.task, completed=self.count, text=text)
 
     def close(self) -> None:

@@ -63,7 +63,7 @@ def test_what_is_no_list_of_lines_is_refused_at_once(
 
 def test_a_string_is_told_how_to_become_a_list(translator: Translator) -> None:
     for call in BY_LINES.values():
-        with pytest.raises(TypeError, match=r"not a string; for one line, write \[line\]$"):
+        with pytest.raises(TypeError, match=r"of type str; for one line, write \[line\]$"):
             call(translator, "A dog runs.")
 
 
@@ -76,7 +76,7 @@ def test_a_line_that_is_no_text_is_named(call: str, line: object, translator: Tr
 
 def test_an_iterator_ends_with_an_error_at_a_line_that_is_no_text(translator: Translator) -> None:
     lines: Any = iter(["A dog runs.", 7])
-    with pytest.raises(TypeError, match=r"lines: line 2: expected a string, not a number"):
+    with pytest.raises(TypeError, match=r"line 2: expected a string, not .* type int"):
         list(translator.results(lines))
 
 
@@ -130,7 +130,7 @@ def test_other_arguments_are_checked(translator: Translator) -> None:
             translator.submit(SENTENCES, wrong)
         with pytest.raises(TypeError, match=r"^request: expected a Request"):
             translator.results(SENTENCES, wrong)
-    with pytest.raises(TypeError, match=r"^keys: expected a list of metrics, not a string"):
+    with pytest.raises(TypeError, match=r"^keys: expected a list of metrics, not .* str"):
         mtkit.score(SENTENCES, SENTENCES, keys="bleu")
     with pytest.raises(UserError, match=r"^keys: unknown metric 'comet'; choose from bleu, chrf"):
         mtkit.score(SENTENCES, SENTENCES, keys=["comet"])

@@ -2,14 +2,13 @@
 
 A plain file appears only when it is complete. An interrupted one is continued by the same command:
 lines first go to a temporary file, and a JSON file next to it records what the output depends on.
-A stream (a device, a pipe, or an open file such as /dev/stdout) is written directly, so that
-nothing it leads to is replaced. A link to a file is refused.
+A stream (a device or a pipe) is written directly. A link to a file is refused, also /dev/stdout if
+the shell has redirected it to a file: nothing that a link leads to is replaced.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,8 +32,6 @@ from mtkit.report import say
 
 STANDARD_STREAMS = ("stdin", "stdout", "stderr")
 """Names of the first three file descriptors of a process."""
-MAX_LINKS = 40
-"""Longest chain of links that is followed, as in Linux."""
 
 
 def check_output(path: Path) -> None:
@@ -63,27 +60,12 @@ def check_output(path: Path) -> None:
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a path leads to a device, a pipe, or an open file of this process."""
-    if _descriptor(path) is not None:
-        return True
+    """Return whether a path leads to a device or a pipe."""
     try:
         mode = path.stat().st_mode
     except OSError:
         return False
     return not (S_ISREG(mode) or S_ISDIR(mode))
-
-
-def _descriptor(path: Path) -> int | None:
-    """Return the file descriptor that a path such as /dev/stdout or /dev/fd/3 stands for."""
-    for _ in range(MAX_LINKS):
-        if not path.is_symlink():
-            break
-        folder = os.path.realpath(path.parent)
-        # On Linux /dev/stdout leads to /proc/self/fd/1, whose real path has the process number.
-        if re.fullmatch(rf"/proc/{os.getpid()}(/task/\d+)?/fd", folder):
-            return int(path.name)
-        path = path.parent / path.readlink()
-    return None
 
 
 @contextmanager
@@ -142,12 +124,8 @@ def open_output(
 @contextmanager
 def _opened(written: Path, path: Path) -> Iterator[BinaryIO]:
     """Open a stream or a temporary file to add to it; `path`: its name for messages."""
-    descriptor = _descriptor(written)
     try:
-        if descriptor is not None:
-            # A duplicate writes where the shell would: behind earlier lines of a log.
-            file = os.fdopen(os.dup(descriptor), "wb")
-        elif written == path:  # a device or a pipe
+        if written == path:  # a device or a pipe
             file = written.open("ab")
         else:
             file = open(written, "ab", opener=open_without_links)  # noqa: SIM115

@@ -26,7 +26,14 @@ from mtkit.artifacts.manifest import (
     hashes_of,
     listed_files,
 )
-from mtkit.artifacts.storage import path_in_oserror, read_json, sync, temporary_path, write_json
+from mtkit.artifacts.storage import (
+    first_free,
+    path_in_oserror,
+    read_json,
+    sync,
+    temporary_path,
+    write_json,
+)
 from mtkit.errors import UserError
 from mtkit.report import warn
 
@@ -132,7 +139,8 @@ def remove(path: Path) -> None:
     # Renamed first, so that a killed process never leaves half an artifact.
     renamed = temporary_path(path)
     if _files_of_user(path, listed):
-        renamed = _free_path(path, "kept")  # so that training can save this step again
+        # So that training can save this step again.
+        renamed = first_free(path.with_name(f"{path.name}.kept"))
     path.rename(renamed)
     _delete_listed(renamed, listed)
 
@@ -276,19 +284,9 @@ def _set_aside(path: Path) -> None:
     if _is_empty_folder(path):
         path.rmdir()
         return
-    new_path = _free_path(path, "damaged")
+    new_path = first_free(path.with_name(f"{path.name}.damaged"))
     path.rename(new_path)
     warn(f"{path / MANIFEST} is missing or damaged; the folder is now {new_path}")
-
-
-def _free_path(path: Path, name: str) -> Path:
-    """Return a path next to `path` at which nothing is, such as PATH.damaged-1."""
-    number = 1
-    while True:
-        candidate = path.with_name(f"{path.name}.{name}-{number}")
-        if not os.path.lexists(candidate):
-            return candidate
-        number += 1
 
 
 def _belongs_to_others(folder: Path, kind: Kind) -> bool:

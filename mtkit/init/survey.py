@@ -154,14 +154,13 @@ def common_rules(reports: Sequence[CorpusReport]) -> list[DropRule]:
     `batching.drop` applies to all corpora. So a rule is left out if a corpus breaks it and does not
     recommend it. `language` is also left out if a language of such a corpus cannot be identified.
     """
-    return [rule for rule in DROP_RULES if _is_recommended(rule, reports)]
-
-
-def _is_recommended(rule: DropRule, reports: Sequence[CorpusReport]) -> bool:
-    """Return whether a corpus recommends the rule, and it harms no other corpus."""
-    is_recommended = any(rule in report.drop for report in reports)
-    is_harmful = any(_harms(rule, report) for report in reports)
-    return is_recommended and not is_harmful
+    rules: list[DropRule] = []
+    for rule in DROP_RULES:
+        is_recommended = any(rule in report.drop for report in reports)
+        is_harmful = any(_harms(rule, report) for report in reports)
+        if is_recommended and not is_harmful:
+            rules.append(rule)
+    return rules
 
 
 def _harms(rule: DropRule, report: CorpusReport) -> bool:

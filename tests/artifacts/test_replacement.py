@@ -245,14 +245,14 @@ def test_a_folder_whose_manifest_is_damaged_is_kept_under_another_name(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "tokenizer"
-    for number in (1, 2):
+    for number, name in enumerate(("tokenizer.damaged", "tokenizer.damaged-2")):
         make(path)
         write(path / "NOTES.txt", str(number))
         (path / MANIFEST).write_text(text)
         before = snapshot(path)
         make(path, "new")
         assert content_of(path) == "new"
-        aside = tmp_path / f"tokenizer.damaged-{number}"
+        aside = tmp_path / name
         assert snapshot(aside) == before
         assert str(aside) in capsys.readouterr().err
         remove(path)
@@ -268,8 +268,8 @@ def test_a_folder_that_is_removed_gets_another_name_if_the_user_has_put_files_th
         remove(path)
     make(path, "new")
     assert content_of(path) == "new"
-    for number in (1, 2):
-        kept = tmp_path / f"tokenizer.kept-{number}"
+    for number, name in enumerate(("tokenizer.kept", "tokenizer.kept-2"), start=1):
+        kept = tmp_path / name
         assert snapshot(kept) == {"NOTES.txt": f"note {number}".encode()}
 
 
