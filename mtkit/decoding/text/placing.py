@@ -175,7 +175,7 @@ class _Replacing:
         """Return the tokens that are aligned to the sources; None: the alignment is unknown."""
         if self._weights is None or not sources:
             return None
-        weights: list[float] = self._weights[:, sources].sum(axis=1).tolist()
+        weights: list[float] = self._weights[:, sources.start : sources.stop].sum(axis=1).tolist()
         for token in range(len(weights)):
             if not self._may_replace(token, sources):
                 weights[token] = 0.0
@@ -355,7 +355,7 @@ class _Inserting:
         """
         if self._weights is None or not sources:
             return None
-        weights = self._weights[:, sources].sum(axis=1).round(WEIGHT_DIGITS)
+        weights = self._weights[:, sources.start : sources.stop].sum(axis=1).round(WEIGHT_DIGITS)
         best: int | None = None
         best_fit = (0.0, 0)
         for number, unit in enumerate(self._units):

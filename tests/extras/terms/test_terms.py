@@ -320,6 +320,13 @@ def test_a_term_in_text_that_is_copied_stays_there_and_is_flagged(line: str) -> 
     assert translation.missing_terms == ["zehn"]
 
 
+def test_a_term_of_signs_that_the_tokenizer_drops_is_flagged() -> None:
+    """They have no subword, so the alignment does not know them."""
+    translation = translate_one("A dog \u2581", COPIER, glossary={"\u2581": "x"})
+    assert translation.text == "A dog"
+    assert translation.missing_terms == ["x"]
+
+
 def test_no_term_replaces_a_word_of_the_prefix() -> None:
     translator = translator_of(GERMAN)
     for prefix in ("Der", "Der Köter", "Der Köter läuft."):
