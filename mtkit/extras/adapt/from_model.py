@@ -120,32 +120,14 @@ class AdaptationPlan:
 
 
 @dataclass(frozen=True)
-class VocabularyPlan:
-    """How the vocabulary of a given model changes."""
-
-    new_pieces: int = 0
-    """Most subwords that are learned from the new text."""
-    kept: int | None = None
-    """About how many subwords stay; None: all."""
-
-    def settings(self, size: int) -> dict[str, Any]:
-        """Return the settings; `size`: the number of subwords of the given model."""
-        settings: dict[str, Any] = {"new_pieces": self.new_pieces or None}
-        if self.kept is not None:
-            why = (
-                f"of {size:,} subwords about {self.kept:,} stay, so the model is smaller and "
-                "faster, but only for these languages; remove this line to keep all"
-            )
-            settings["drop_unused"] = Chosen(True, why)
-        return settings
-
-
-@dataclass(frozen=True)
 class AdaptedModel(Proposal):
     """A plan to adapt a given model."""
 
     given: GivenModel
-    vocabulary: VocabularyPlan
+    new_pieces: int
+    """Most subwords that are learned from the new text."""
+    kept: int
+    """About how many subwords of the given model stay."""
     fit: Fit
     plan: AdaptationPlan
 
@@ -179,13 +161,24 @@ class AdaptedModel(Proposal):
         return {
             "tokenizer": {
                 "joint": Chosen(joint, "as in the given model, which brings its own tokenizer"),
-                **self.vocabulary.settings(config.target_vocab),
+                "new_pieces": self.new_pieces or None,
+                "drop_unused": self._drop_unused(config.target_vocab),
             },
             "batching": batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
             "model": _settings_of(config.model, "all settings of the given model"),
             "training": self._training_settings(facts),
             "decoding": self._decoding_settings(),
         }
+
+    def _drop_unused(self, size: int) -> Chosen | None:
+        """Return the setting; `size`: the number of subwords of the given model."""
+        if self.kept == size:
+            return None
+        return Chosen(
+            True,
+            f"of {size:,} subwords about {self.kept:,} stay, so the model is smaller and faster, "
+            "but only for these languages; remove this line to keep all",
+        )
 
     def _decoding_settings(self) -> dict[str, Any]:
         """Return the settings of the given model, with room for the longest new sentences."""
@@ -308,19 +301,15 @@ def propose_adaptation(
                 f"--from: {lack}, so each becomes several bytes; --new-vocabulary adds subwords "
                 "for the new text"
             )
-    is_whole = tokenizer is given.opened.tokenizer
-    vocabulary = VocabularyPlan(
-        new_pieces=NEW_PIECES if new_vocabulary else 0,
-        kept=None if is_whole else tokenizer.target_vocab,
-    )
+    new_pieces = NEW_PIECES if new_vocabulary else 0
     if is_parent:
         given = given.as_parent()
     given = replace(given, old_training=given.old_training.compared_with(new))
     say(f"init: measuring the speed of {given.place}")
-    trial = AdaptedModel(given, vocabulary, fit, _plan_trial())
+    trial = AdaptedModel(given, new_pieces, tokenizer.target_vocab, fit, _plan_trial())
     measured = measure_training(trial.settings(facts), sample, TRIAL_TOKENS)
     plan = choose_adaptation(facts, measured, given, fit, minutes)
-    return AdaptedModel(given, vocabulary, fit, plan)
+    return replace(trial, plan=plan)
 
 
 def _keep_used(given: GivenModel, sample: Sequence[Pair]) -> Tokenizer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
@@ -40,60 +39,48 @@ def name_languages(opened: OpenedModel, options: InitOptions) -> tuple[OpenedMod
         return opened, options
     languages = [_identify(corpus, options.languages) for corpus in options.corpora]
     if not tags:
-        options = _with_target_tag(options, _find_target_tag(tokenizer, languages[0]))
-    decoding = opened.config.decoding
-    changes: dict[str, str | None] = {"tag": None}
-    if len(options.corpora) == 1:
-        changes["tag"] = options.corpora[0].target_tag
-    if decoding.source_tag is not None:
+        options = _with_target_tag(options, _find_target_tag(tokenizer, languages[0][1]))
+    is_one = len(options.corpora) == 1
+    changes = {"tag": options.corpora[0].target_tag if is_one else None}
+    if opened.config.decoding.source_tag is not None:
         sources = {source for source, _ in languages}
-        source_tag = _find_source_tag(tokenizer, sources, decoding.source_tag, bool(tags))
-        changes["source_tag"] = source_tag
-        changes["sentences"] = find_language(source_tag)
+        source_tag = _find_source_tag(opened, sources, has_tags=bool(tags))
+        changes |= {"source_tag": source_tag, "sentences": find_language(source_tag)}
         say(f"init: the sources have the tag {source_tag}")
-    decoding = decoding.model_copy(update=changes)
+    decoding = opened.config.decoding.model_copy(update=changes)
     config = opened.config.model_copy(update={"decoding": decoding})
     return replace(opened, config=config), options
 
 
 def _identify(corpus: Corpus, declared: Languages) -> Languages:
     """Return the languages of a corpus; those that are not declared, from its first pairs."""
-    if None not in declared:
-        return declared
     statistics = compute_statistics(islice(read_pairs(corpus), MAX_PAIRS), declared)
     source, target = statistics.source, statistics.target
     return source.declared or source.language, target.declared or target.language
 
 
-def _find_target_tag(tokenizer: Tokenizer, languages: Languages) -> str:
+def _find_target_tag(tokenizer: Tokenizer, language: str | None) -> str:
     """Return the tag of the targets of the only corpus, and say it."""
-    _, language = languages
     tag = tokenizer.find_tag(language) if language else None
     if tag is None:
-        known = list_tags(tokenizer.tags)
         raise UserError(
             f"--tags: {_describe_missing('target', language)}; name its tag, or that of a related "
-            f"language: {known}"
+            f"language: {list_tags(tokenizer.tags)}"
         )
     say(f"init: the targets have the tag {tag}; if this is wrong, use --tags")
     return tag
 
 
-def _find_source_tag(
-    tokenizer: Tokenizer, languages: Iterable[str | None], usual: str, has_tags: bool
-) -> str:
-    """Return the tag of the sources of all corpora.
-
-    `usual`: that of the model, which stays if the options name tags, but no language of sources.
-    """
-    language, *others = languages
-    if others:
-        names = ", ".join(sorted(name or "an unknown language" for name in [language, *others]))
+def _find_source_tag(opened: OpenedModel, sources: set[str | None], *, has_tags: bool) -> str:
+    """Return the tag of the sources of all corpora; `has_tags`: whether the options name tags."""
+    if len(sources) > 1:
+        names = ", ".join(sorted(source or "an unknown language" for source in sources))
         raise UserError(
             f"--from: the sources of the corpora are in {names}, but a run has one source "
             "language; adapt the model to one corpus after the other"
         )
-    tag = tokenizer.find_tag(language) if language else None
+    (language,) = sources
+    tag = opened.tokenizer.find_tag(language) if language else None
     if tag is not None:
         return tag
     missing = _describe_missing("source", language)
@@ -102,6 +89,7 @@ def _find_source_tag(
             f"--languages: {missing}; name both languages, and instead of one that the model "
             "lacks a related one"
         )
+    usual = str(opened.config.decoding.source_tag)
     warn(f"--from: {missing}, so it gets the tag {usual}; change decoding.source_tag if wrong")
     return usual
 

@@ -24,20 +24,15 @@ def drop_unused(tokenizer: Tokenizer, sides: Sides) -> Tokenizer:
 
     Single characters, bytes and special symbols stay.
     """
-    models = {Path(name): model for name, model in tokenizer.models.items()}
-    texts = [[*sides[0], *sides[1]]] if len(models) == 1 else sides
-    dropped = [
-        find_unused(model, lines) for model, lines in zip(models.values(), texts, strict=True)
-    ]
-    first, last = tokenizer.vocabularies
-    if first == last:  # the two models of MarianMT have one list of ids
-        dropped = [set.intersection(*dropped)] * len(models)
-    return Tokenizer(
-        {
-            path: _without(model, pieces)
-            for (path, model), pieces in zip(models.items(), dropped, strict=True)
-        }
-    )
+    models = list(tokenizer.models.values())  # one for both sides, or source then target
+    source = find_unused(models[0], sides[0])
+    target = find_unused(models[-1], sides[1])
+    if tokenizer.vocabularies[0] == tokenizer.vocabularies[1]:  # both sides have the same ids
+        source = target = source & target
+    changed: dict[Path, bytes] = {}
+    for name, unused in zip(tokenizer.models, (source, target), strict=False):
+        changed[Path(name)] = _without(tokenizer.models[name], unused)
+    return Tokenizer(changed)
 
 
 def find_unused(model: bytes, lines: Sequence[str]) -> set[str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ from mtkit.config.language_codes import find_language
 from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.errors import UserError
-from mtkit.extras.pretrained import m2m, marian
+from mtkit.extras.pretrained import m2m, marian, release
 from mtkit.extras.pretrained.card import CARD, make_exported_card
 from mtkit.extras.pretrained.marian import FixedSetting, code_of_tag
 from mtkit.extras.pretrained.vocabulary import SUPPRESSING_BIAS, Symbols, read_vocabulary
@@ -274,6 +275,10 @@ def import_model(folder: Path, output: Path, origin: Mapping[str, str]) -> Artif
     Raises:
         UserError: something in the folder is missing, damaged, or not supported.
     """
+    if release.is_release(folder):
+        with TemporaryDirectory() as converted:
+            release.convert_release(folder, Path(converted))
+            return import_model(Path(converted), output, origin)
     config = marian.read_json_object(folder, marian.CONFIG_FILE)
     if (folder / marian.GENERATION_FILE).is_file():
         config |= marian.read_json_object(folder, marian.GENERATION_FILE)

@@ -27,6 +27,7 @@ from mtkit.artifacts.manifest import (
 from mtkit.errors import UserError
 from mtkit.extras.pretrained import marian
 from mtkit.extras.pretrained.hub import Download, UnreachableHubError, ask_hub, find_download
+from mtkit.extras.pretrained.release import DECODER_FILE, find_release_files, is_release
 from mtkit.report import say
 
 CTRANSLATE2_WEIGHTS = "model.bin"
@@ -66,12 +67,13 @@ def _is_foreign_folder(path: Path) -> bool:
     if (path / MANIFEST).is_file() and kind_at(path) != "export":
         return False
     is_run = (path / "model" / MANIFEST).is_file()
-    names = (marian.CONFIG_FILE, marian.WEIGHTS_FILE, marian.PICKLE_FILE)
+    names = (marian.CONFIG_FILE, marian.WEIGHTS_FILE, marian.PICKLE_FILE, DECODER_FILE)
     return not is_run and any((path / name).is_file() for name in names)
 
 
 def _import_folder(folder: Path, place: str) -> Path:
-    hashes = {file.name: hash_file(file) for file in marian.find_files(folder)}
+    find_files = find_release_files if is_release(folder) else marian.find_files
+    hashes = {file.name: hash_file(file) for file in find_files(folder)}
     return _import_once(folder, place, key={"files": hashes}, origin={"place": place})
 
 

@@ -26,7 +26,7 @@ from mtkit.config.yaml import load_config
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.rules import normalised
 from mtkit.extras.adapt import given as given_model
-from mtkit.extras.adapt.from_model import AdaptedModel, VocabularyPlan, choose_adaptation
+from mtkit.extras.adapt.from_model import AdaptedModel, choose_adaptation
 from mtkit.extras.adapt.given import Fit, GivenModel
 from mtkit.extras.adapt.old_text import OldTraining
 from mtkit.init.facts import CorpusFacts
@@ -113,7 +113,9 @@ def test_the_comment_on_the_learning_rate_says_whether_old_text_matters(
     facts = CorpusFacts(pairs=1000, valid=100, test=100, is_joint=True, characters=100)
     measured = Measurement(1000.0, 1.0, 1e-4, 16.0, 20.0, 64)
     plan = choose_adaptation(facts, measured, model, fit, minutes=5.0)
-    training = AdaptedModel(model, VocabularyPlan(), fit, plan).settings(facts)["training"]
+    training = AdaptedModel(model, 0, model.opened.config.target_vocab, fit, plan).settings(facts)[
+        "training"
+    ]
     assert words in training["schedule"].why
 
 

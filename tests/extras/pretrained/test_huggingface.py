@@ -24,6 +24,7 @@ from torch import Tensor
 import folders
 from architectures import LAYERS, pair, seq2seq, transformer
 from folders import searching_once, tokenizer_in
+from mtkit.artifacts.runs import find_given_model
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import load
 from mtkit.decoding.text.line import Line
@@ -323,6 +324,135 @@ def imported(opus: Path) -> Path:
 @pytest.fixture(scope="module")
 def original(transformers: Any, opus: Path) -> Theirs:
     return Theirs(transformers, opus)
+
+
+MARIAN_NAMES = {
+    "self_attn.q_proj": "self_{}q",
+    "self_attn.k_proj": "self_{}k",
+    "self_attn.v_proj": "self_{}v",
+    "self_attn.out_proj": "self_{}o",
+    "self_attn_layer_norm": "self_Wo_ln_{}",
+    "encoder_attn.q_proj": "context_{}q",
+    "encoder_attn.k_proj": "context_{}k",
+    "encoder_attn.v_proj": "context_{}v",
+    "encoder_attn.out_proj": "context_{}o",
+    "encoder_attn_layer_norm": "context_Wo_ln_{}",
+    "fc1": "ffn_{}1",
+    "fc2": "ffn_{}2",
+    "final_layer_norm": "ffn_ffn_ln_{}",
+}
+"""The parts of a layer, as the converter of transformers documents them."""
+MARIAN_SETTINGS = {
+    "type": "transformer",
+    "dim-emb": 16,
+    "enc-depth": 2,
+    "dec-depth": 1,
+    "transformer-heads": 4,
+    "transformer-dim-ffn": 24,
+    "transformer-ffn-activation": "swish",
+    "transformer-preprocess": "",
+    "transformer-postprocess": "dan",
+    "transformer-train-position-embeddings": False,
+    "tied-embeddings-all": True,
+}
+
+
+def write_release(
+    theirs: Path, folder: Path, settings: dict[str, Any], arrays: dict[str, Any]
+) -> None:
+    """Write a model of transformers as Marian has it: without <pad>, and matrices transposed."""
+    folder.mkdir()
+    state = load_file(theirs / "model.safetensors")
+    written: dict[str, Any] = {
+        "Wemb": state.pop("model.shared.weight")[:-1],
+        "decoder_ff_logit_out_b": state.pop("final_logits_bias")[:, :-1],
+        "special:model.yml": np.frombuffer(f"{json.dumps(settings)}\0".encode(), np.int8),
+    }
+    for name, value in state.items():
+        if ".layers." in name:
+            _, side, _, number, part = name.split(".", 4)
+            part, kind = part.rsplit(".", 1)
+            is_norm = "norm" in part
+            kinds = ("scale", "bias") if is_norm else ("W", "b")
+            their = MARIAN_NAMES[part].format(kinds[kind == "bias"])
+            written[f"{side}_l{int(number) + 1}_{their}"] = np.atleast_2d(value.T)
+    np.savez(folder / "model.npz", **(written | arrays))
+    ids = json.loads((theirs / "vocab.json").read_text())
+    del ids["<pad>"]
+    (folder / "opus.vocab.yml").write_text(
+        "".join(f"{json.dumps(p)}: {i}\n" for p, i in ids.items())
+    )
+    for name in ("source.spm", "target.spm"):
+        shutil.copy(theirs / name, folder)
+    decoder = {
+        "relative-paths": True,
+        "models": ["model.npz"],
+        "vocabs": ["opus.vocab.yml", "opus.vocab.yml"],
+        "beam-size": 6,
+        "normalize": 1,
+    }
+    (folder / "decoder.yml").write_text(json.dumps(decoder))
+
+
+def test_a_release_of_marian_gives_equal_probabilities_and_search_settings(
+    opus: Path, imported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    write_release(opus, tmp_path / "release", MARIAN_SETTINGS, {})
+    model = find_given_model(str(tmp_path / "release")).path
+    assert open_model(model).tokenizer.models == open_model(imported).tokenizer.models
+    source = torch.tensor([[5, 6, 7, 3], [9, 3, PAD, PAD]])
+    target = torch.tensor([[BOS, 4, 5], [BOS, 20, 11]])
+    expected, actual = (logits_of(model_at(path), source, target) for path in (imported, model))
+    is_theirs = torch.arange(actual.shape[-1]) != BOS  # which has the row of <pad>
+    torch.testing.assert_close(actual[..., is_theirs], expected[..., is_theirs])
+    decoding = open_model(model).config.decoding
+    assert (decoding.beam, decoding.length_penalty) == (6, 1.0)
+
+
+def test_vocabularies_of_a_release_can_be_sentencepiece_models(opus: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "release"
+    write_release(opus, folder, MARIAN_SETTINGS, {})
+    model = BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter([*LINES, *WORDS] * 9),
+        model_writer=model,
+        minloglevel=3,
+        vocab_size=(size := 28),
+        eos_id=0,
+        unk_id=1,
+        bos_id=-1,
+    )
+    (folder / "vocab.spm").write_bytes(model.getvalue())
+    generator = np.random.default_rng(1)
+    arrays = dict(np.load(folder / "model.npz"))
+    arrays["Wemb"] = generator.normal(size=(size, 16)).astype("float32")
+    arrays["decoder_ff_logit_out_b"] = np.zeros((1, size), "float32")
+    np.savez(folder / "model.npz", **arrays)
+    for name in ("opus.vocab.yml", "source.spm", "target.spm"):
+        (folder / name).unlink()
+    changed("decoder.yml", vocabs=["vocab.spm", "vocab.spm"])(folder)
+    from_huggingface(folder, tmp_path / "model")
+    assert len(ours(tmp_path / "model", LINES)[0]) == len(LINES)
+
+
+RELEASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "int8": ({}, {"Wemb": np.zeros((4, 16), "int8")}, "Wemb is int8, but mtkit reads only floats"),
+    "a layer": ({}, {"decoder_l1_rnn_W": np.zeros((4, 4), "float32")}, "decoder_l1_rnn_W belongs"),
+    "ssru": ({"transformer-decoder-autoreg": "rnn"}, {}, "transformer-decoder-autoreg is 'rnn', b"),
+    "pre-norm": ({"transformer-preprocess": "n"}, {}, "transformer-preprocess is 'n', but mtkit"),
+    "a setting": ({"dim-emb": "wide"}, {}, "release is not a model of Marian in an .npz"),
+}
+
+
+@pytest.mark.parametrize("case", RELEASES)
+def test_a_release_that_is_not_understood_is_refused_by_name(
+    case: str, opus: Path, tmp_path: Path
+) -> None:
+    settings, arrays, message = RELEASES[case]
+    write_release(opus, tmp_path / "release", MARIAN_SETTINGS | settings, arrays)
+    with pytest.raises(UserError, match=message):
+        from_huggingface(tmp_path / "release", tmp_path / "model")
 
 
 def their_ids(model: Path, theirs: Theirs) -> list[int]:
