@@ -69,14 +69,10 @@ def _translate_and_score(draft: Draft, config: Config, model: Artifact) -> None:
     is_unlike = [UNLIKE in translation.flags for translation in chosen]
     report = score_test_set(config, scored, texts, is_unlike, given)
     draft.report.update(dump_record(report))
-    draft.report.update(
-        {
-            "lines": len(scored),
-            "all_lines": len(pairs),
-            "verdict": describe_verdict(report),
-            "baseline": describe_baseline(report),
-        }
-    )
+    draft.report["lines"] = len(scored)
+    draft.report["all_lines"] = len(pairs)
+    draft.report["verdict"] = describe_verdict(report)
+    draft.report["baseline"] = describe_baseline(report)
 
 
 def _translate(pairs: Sequence[Pair], config: Config, model: Artifact) -> dict[int, Translation]:

@@ -38,7 +38,6 @@ from mtkit.report import data_lines, plural, printable, runnable, warn, wrap
 from mtkit.tokenizer.codec import Tokenizer
 from mtkit.training.metrics_log import SHOWN_SCORES, MetricsLog, is_finite_number
 
-Records = Sequence[Mapping[str, Any]]
 RunState = Literal["not trained yet", "running", "interrupted", "finished early", "finished"]
 
 
@@ -52,15 +51,11 @@ class RunInfo:
     place: Path
     artifacts: Mapping[str, Artifact]
     """The artifacts by kind."""
-    records: Records
-    """The lines of metrics.jsonl."""
     config: Config | None
     """The settings of the run; None for a single artifact, and for a run that has saved none."""
     is_verified: bool
     """Whether the sha256 of every file was checked."""
-    owner: str | None = None
-    """The process that writes to the run now, in words."""
-    config_file: Path | None = None
+    config_file: Path | None
     """The config file that the user gives, or ./mtkit.yaml if its run has not begun."""
 
     @property
@@ -76,6 +71,16 @@ class RunInfo:
             recorded = _figures(self.weights).get("validation")
             known += [recorded] if isinstance(recorded, Mapping) else []
         return known[-1] if known else {}
+
+    @cached_property
+    def owner(self) -> str | None:
+        """The process that writes to the run now, in words."""
+        return find_owner(self.place)
+
+    @cached_property
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """The lines of metrics.jsonl; empty for a single artifact."""
+        return MetricsLog(self.place).read()
 
     @cached_property
     def known_steps(self) -> Mapping[str, int]:
@@ -268,18 +273,16 @@ def open_run_info(path: Path | None, *, verify: bool) -> RunInfo:
         artifacts = {str(artifact.manifest["kind"]): artifact}
     else:
         artifacts = _open_parts(folder, verify=verify)
-    records = [] if artifact is not None else MetricsLog(folder).read()
-    if not artifacts and not records and config is None:
-        raise UserError(f"{folder} holds no run, model or artifact; create one with `mtkit run`")
-    return RunInfo(
+    run = RunInfo(
         place=folder,
         artifacts=artifacts,
-        records=records,
         config=config,
         is_verified=verify,
-        owner=find_owner(folder),
         config_file=config_file,
     )
+    if not artifacts and not run.records and config is None:
+        raise UserError(f"{folder} holds no run, model or artifact; create one with `mtkit run`")
+    return run
 
 
 def _open_parts(run: Path, *, verify: bool) -> dict[str, Artifact]:
@@ -308,8 +311,9 @@ def _open_artifact(folder: Path, *, verify: bool = False) -> Artifact | None:
 
 def describe_run(run: RunInfo, *, full: bool) -> Iterator[str]:
     """Yield at most nine facts, of about a line each; in `full`, also the manifests."""
+    language = run.config.data.target_language if run.config else None
     facts = {
-        "path": _describe_place(run),
+        "path": _join(", ", str(run.place), language and f"into {language}"),
         "state": _describe_state(run),
         "data": _describe_data(run),
         "model": _describe_model(run),
@@ -325,11 +329,6 @@ def describe_run(run: RunInfo, *, full: bool) -> Iterator[str]:
     for kind, artifact in run.artifacts.items() if full else ():
         yield ""
         yield from write_yaml({kind: artifact.manifest}).splitlines()
-
-
-def _describe_place(run: RunInfo) -> str | None:
-    language = run.config.data.target_language if run.config else None
-    return _join(", ", str(run.place), language and f"into {language}")
 
 
 def _describe_state(run: RunInfo) -> str | None:

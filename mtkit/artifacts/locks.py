@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from mtkit.artifacts.storage import open_without_links
+
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
@@ -43,36 +45,28 @@ def lock_path(path: Path, *, wait: bool = False) -> Iterator[None]:
     Raises:
         LockHeldError: another process holds the lock.
     """
-    from filelock import FileLock  # imports asyncio, which would delay translation
-
-    try:
-        lock = _acquire(FileLock(path, fallback_to_soft=False), wait=wait)
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
-        lock = _acquire_marker(path, wait=wait)
-    try:
+    with open(path, "ab", opener=open_without_links) as file, lock_file(file, path, wait=wait):
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager
-def lock_file(file: IO[Any], path: Path) -> Iterator[None]:
+def lock_file(file: IO[Any], path: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold the lock of an open file; `path`: its name, next to which a marker may be.
+
+    `wait`: as in `lock_path`.
 
     Raises:
         LockHeldError: another process holds the lock.
     """
     marker = None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise LockHeldError from None
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
-        marker = _acquire_marker(path, wait=False)
+        marker = _acquire_marker(path, wait=wait)
     try:
         yield  # closing the file releases its lock
     finally:
@@ -81,16 +75,10 @@ def lock_file(file: IO[Any], path: Path) -> Iterator[None]:
 
 
 def _acquire_marker(path: Path, *, wait: bool) -> BaseFileLock:
-    from filelock import SoftFileLock
+    from filelock import SoftFileLock, Timeout  # imports asyncio, which would delay translation
 
     marker = path.with_name(f"{path.name}.marker")
-    return _acquire(SoftFileLock(marker), wait=wait, marker=marker)
-
-
-def _acquire(lock: BaseFileLock, *, wait: bool, marker: Path | None = None) -> BaseFileLock:
-    """Return the lock when this process holds it; raise LockHeldError if another one does."""
-    from filelock import Timeout
-
+    lock = SoftFileLock(marker)
     try:
         lock.acquire(blocking=wait)
     except Timeout:

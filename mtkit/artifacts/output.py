@@ -34,12 +34,12 @@ STANDARD_STREAMS = ("stdin", "stdout", "stderr")
 """Names of the first three file descriptors of a process."""
 
 
-def check_output(path: Path) -> None:
-    """Check that an output can be written.
+def check_output(path: Path, inputs: Iterable[Path | None] = ()) -> None:
+    """Check that an output can be written; None among the `inputs` is ignored.
 
     Raises:
-        UserError: the path is a link to a file, a folder, a write-protected file, or the file that
-            the shell has connected to a standard stream of this command.
+        UserError: the path is a link to a file, a folder, a write-protected file, an input, or the
+            file that the shell has connected to a standard stream of this command.
     """
     if is_stream(path):
         return
@@ -53,6 +53,8 @@ def check_output(path: Path) -> None:
         raise UserError(f"{path} is a folder; give a file")
     if not os.access(path, os.W_OK):
         raise UserError(f"{path} cannot be written (it is write-protected)")
+    if any(file and file.is_file() and path.samefile(file) for file in inputs):
+        raise UserError(f"{path} is an input; choose another output")
     for descriptor, name in enumerate(STANDARD_STREAMS):
         with suppress(OSError):  # a closed stream
             if samestat(os.fstat(descriptor), status):

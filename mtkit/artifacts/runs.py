@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit import plugins
-from mtkit.artifacts.cache import find_import, models_folder
 from mtkit.artifacts.locks import LockHeldError, lock_path
 from mtkit.artifacts.manifest import MANIFEST, Artifact, Kind, kind_at, open_artifact
 from mtkit.artifacts.replacement import check_ownership, foreign_file_error
@@ -145,14 +144,11 @@ def _explain_missing_model(place: str) -> str:
     if not (place and (run / SETTINGS).is_file() and is_run(run)):
         where = place or "an empty name"
         return f"{where} holds no model; give a run or model, or train one with `mtkit run`"
-    resume = shlex.join(["mtkit", "run", "-c", str(run / SETTINGS)])
+    ways = [shlex.join(["mtkit", "run", "-c", str(run / SETTINGS)])]
     if checkpoint_steps(run / CHECKPOINTS):
-        finish = shlex.join(["mtkit", "finish", place])
-        return (
-            f"{place} is a run whose training has not ended, so it holds no model; end it with "
-            f"`{finish}`, or resume it with `{resume}`"
-        )
-    return f"{place} is a run that was not trained, so it holds no model; train it with `{resume}`"
+        ways.append(shlex.join(["mtkit", "finish", place]))
+    commands = " or ".join(f"`{command}`" for command in ways)
+    return f"{place} is a run whose training has not ended, so it holds no model; use {commands}"
 
 
 def find_given_model(place: str) -> Artifact:
@@ -237,7 +233,7 @@ def find_origin(config: Config, find: Callable[[str], Artifact] | None = None) -
         return None
     find = find or find_imported_model
     with blame_setting(INIT_FROM):
-        if _leads_through_latest(place):
+        if leads_through_latest(place):
             raise UserError(
                 f"{place}: {LATEST} will point to this run; give the path of the other run itself"
             )
@@ -245,18 +241,8 @@ def find_origin(config: Config, find: Callable[[str], Artifact] | None = None) -
         return find(place)
 
 
-def follow_latest(place: str) -> str:
-    """Return the place of a model without runs/latest, which the next run will move.
-
-    Other places are returned as they are.
-    """
-    if not _leads_through_latest(place):
-        return place
-    inside = Path(place).absolute().relative_to(LATEST.absolute())
-    return str(LATEST.parent / os.readlink(LATEST) / inside)
-
-
-def _leads_through_latest(place: str) -> bool:
+def leads_through_latest(place: str) -> bool:
+    """Return whether a place is runs/latest, which the next run will move, or inside of it."""
     path = Path(place).absolute()
     latest = LATEST.absolute()
     return latest.is_symlink() and latest in (path, *path.parents)
@@ -273,7 +259,7 @@ def check_other_run(place: str, run: str) -> None:
 
 def name_of_origin(config: Config, origin: Artifact) -> str:
     """Return how messages name an origin: by its folder, or by where it was imported from."""
-    is_imported = origin.path.parent == models_folder()
+    is_imported = "origin" in origin.report
     return str(config.training.init_from if is_imported else origin.path)
 
 
@@ -281,7 +267,8 @@ def find_imported_model(place: str) -> Artifact:
     """Return the verified model of mtkit at a place, or what was imported from there."""
     path = Path(place)
     is_ours = "model" in (kind_at(path / "model"), kind_at(path))
-    imported = None if is_ours else find_import(place)
+    find_import = None if is_ours else plugins.find_action("find_import")
+    imported = None if find_import is None else find_import(place)
     return find_model(imported or place)
 
 
@@ -347,14 +334,15 @@ def locked(run: Path) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             run.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise UserError(f"{run} is not a folder; choose another run directory") from None
+        try:
             stack.enter_context(lock_path(run / LOCK))
         except LockHeldError as held:
             raise UserError(
                 f"{run} is in use by {_read_owner(run)}; wait, stop it, or choose another run "
                 f"directory{held.advice}"
             ) from None
-        except (FileExistsError, NotADirectoryError):
-            raise UserError(f"{run} is not a folder; choose another run directory") from None
         try:
             write_text(run / OWNER, os.environ.get(STARTED_BY) or this_process())
             yield

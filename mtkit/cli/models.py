@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -91,38 +91,12 @@ def score(
         loaded = load_columns([*(reference or []), *(hypotheses or [])], columns, sheet)
     else:
         refuse("needs --columns, of references and translations", sheet=sheet)
-    if reference or columns:
-        refuse("cannot be used with references", model=model, tag=tag, glossary=glossary)
-        refuse("cannot be used with references", flags=flags, fail_on=fail_on)
-    else:
-        refuse("needs references; give them with -r", language=language)
-        if source or hypotheses:
-            refuse("needs references; give them with -r", paired=paired, scores=scores)
-            if not hypotheses or source is None:
-                raise UserError(
-                    "give references with -r; or, to estimate without them, translations and "
-                    "--source"
-                )
-            estimate = plugins.load_plugin("actions", "estimate")
-            estimate(
-                source,
-                hypotheses,
-                model,
-                tag=tag,
-                glossary=glossary,
-                worst=worst,
-                flags=flags,
-                fail_on=fail_on,
-                as_json=json,
-            )
-            return
-        refuse("needs references or --source", worst=worst or None, model=model, tag=tag)
-        refuse("needs references or --source", glossary=glossary)
-        refuse("needs --source", flags=flags, fail_on=fail_on)
     from mtkit.artifacts.records import dump_record
     from mtkit.scoring.score import score_files, score_line_files, score_lines
 
     if reference or columns:
+        refuse("cannot be used with references", model=model, tag=tag, glossary=glossary)
+        refuse("cannot be used with references", flags=flags, fail_on=fail_on)
         systems = score_files(
             reference or [],
             hypotheses or [],
@@ -133,7 +107,22 @@ def score(
             worst=worst,
             line_scores=scores or [],
         )
+    elif source or hypotheses:
+        why = "needs references; give them with -r"
+        refuse(why, language=language, paired=paired, scores=scores)
+        if not hypotheses or source is None:
+            raise UserError(
+                "give references with -r; or, to estimate without them, translations and --source"
+            )
+        estimate = plugins.load_plugin("actions", "estimate")
+        options: dict[str, Any] = {"tag": tag, "glossary": glossary, "worst": worst}
+        options |= {"flags": flags, "fail_on": fail_on, "as_json": json}
+        estimate(source, hypotheses, model, **options)
+        return
     elif scores:
+        why = "needs references or --source"
+        refuse(why, language=language, worst=worst or None, model=model, tag=tag, glossary=glossary)
+        refuse("needs --source", flags=flags, fail_on=fail_on)
         systems = score_line_files(scores, paired=paired)
     else:
         raise UserError(

@@ -90,12 +90,8 @@ def _check_rows_file(path: Path, corpora: NamedCorpora) -> None:
 
     if path.suffix.lower() != ".csv":
         raise UserError(f"--rows: {path}: choose a name that ends in .csv")
-    check_output(path)
-    for part in corpora.values():
-        for corpus in listed(part):
-            for file in paths_of(corpus):
-                if path.is_file() and file.is_file() and path.samefile(file):
-                    raise UserError(f"--rows: {path} is an input; choose another output")
+    texts = [corpus for part in corpora.values() for corpus in listed(part)]
+    check_output(path, [file for corpus in texts for file in paths_of(corpus)])
 
 
 def init(

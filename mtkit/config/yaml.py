@@ -6,7 +6,6 @@ pydantic checks it, and `errors` finds the line or override of each error.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -101,11 +100,6 @@ def read_config(
 def dump_config(config: Config) -> str:
     """Return every setting as YAML, from which `load_config` restores an equal `Config`."""
     return write_yaml(config.model_dump(mode="json"))
-
-
-def schema() -> str:
-    """Return the JSON schema of the config, for editors."""
-    return json.dumps(Config.model_json_schema(), indent=2)
 
 
 def _validate(data: dict[str, Any], locations: Locations, **options: Any) -> Config:

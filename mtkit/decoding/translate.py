@@ -96,9 +96,7 @@ class Files:
             raise UserError(f"{self.output}: lines of text are no workbook; choose another name")
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
         for output in filter(None, (self.output, self.flags)):
-            check_output(output)
-            if any(_is_same_file(output, path) for path in filter(None, (*inputs, self.glossary))):
-                raise UserError(f"{output} is an input; choose another output")
+            check_output(output, [*inputs, self.glossary])
         if self.output and self.flags and _is_same_file(self.output, self.flags):
             raise UserError(f"{self.flags} is the output; choose another file for --flags")
         if len(inputs) == 2:

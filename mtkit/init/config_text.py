@@ -48,8 +48,9 @@ CHECKPOINT_SECONDS = 600
 
 def choose_settings(facts: CorpusFacts, plan: Plan) -> Sections:
     """Return the settings of all sections except `data`."""
+    why = f"chosen for {facts.pairs:,} pairs and {facts.characters:,} different characters"
     return {
-        "tokenizer": _tokenizer_settings(facts, plan),
+        "tokenizer": {"vocab_size": Chosen(plan.vocabulary, why), "joint": facts.is_joint},
         "batching": batching_settings(facts, plan.max_tokens, plan.max_length),
         "model": _model_settings(facts, plan),
         "training": _training_settings(facts, plan),
@@ -96,11 +97,6 @@ def _render_section(
             yield from (f"    - {flow(part)}" for part in value)
         else:
             yield f"  {name}: {flow(value)}"
-
-
-def _tokenizer_settings(facts: CorpusFacts, plan: Plan) -> dict[str, Any]:
-    why = f"chosen for {facts.pairs:,} pairs and {facts.characters:,} different characters"
-    return {"vocab_size": Chosen(plan.vocabulary, why), "joint": facts.is_joint}
 
 
 def batching_settings(facts: CorpusFacts, max_tokens: int, max_length: int) -> dict[str, Any]:

@@ -85,7 +85,9 @@ def describe_corpus(
     by_part: dict[str, list[Pair]] = defaultdict(list)
     for part, pair in partition.divide(drawn):
         by_part[part].append(pair)
-    sample, broken_rules = _drop_faulty(by_part["train"], partition)
+    broken = [partition.broken_rule(pair) for pair in by_part["train"]]
+    sample = [pair for pair, rule in zip(by_part["train"], broken, strict=True) if rule is None]
+    dropped = Counter(broken)
     sources = [pair.source for pair in sample]
     targets = [pair.target for pair in sample]
 
@@ -109,26 +111,13 @@ def describe_corpus(
         characters=max(count_frequent(lines) for lines in vocabulary_texts),
         frequent_words=frequent_words,
         has_repeated_pairs=report.repeated.count > 0,
-        broken_rules={rule: round(scale * broken_rules[rule]) for rule in report.drop},
+        broken_rules={rule: round(scale * dropped[rule]) for rule in report.drop},
         sentences=_splitting_language(examined, languages, abbreviations),
         abbreviations=" ".join(sorted(abbreviations)),
         truecase=truecase,
         dotless_i=dotless_side(*languages) if truecase else None,
     )
     return facts, sample
-
-
-def _drop_faulty(pairs: Iterable[Pair], partition: Partition) -> tuple[list[Pair], Counter[str]]:
-    """Return the pairs that training will keep, and how many each rule drops."""
-    kept: list[Pair] = []
-    broken_rules: Counter[str] = Counter()
-    for pair in pairs:
-        rule = partition.broken_rule(pair)
-        if rule is None:
-            kept.append(pair)
-        else:
-            broken_rules[rule] += 1
-    return kept, broken_rules
 
 
 def is_cased(sources: Sequence[str]) -> bool:

@@ -27,7 +27,6 @@ from mtkit.batching.encode import key_of_pair
 from mtkit.config.corpora import MAX_WEIGHT, Corpus
 from mtkit.config.language_codes import find_language, language_name
 from mtkit.corpus.check import CorpusReport, check_all, check_rows
-from mtkit.corpus.findings import Finding
 from mtkit.corpus.read import hash_of, paths_of
 from mtkit.corpus.rules import held_out_keys
 from mtkit.corpus.sets import check_files_exist
@@ -247,13 +246,8 @@ def _check_report(report: CorpusReport, corpus: Corpus) -> None:
         raise UserError(f"{path}: {'; '.join(failures)} {advice}")
     for finding in [*report.frequent, report.lost_letters, report.misalignment, report.languages]:
         if finding.status == "warned":
-            warn(f"{path}: {finding.name}: {_describe(finding)}; {finding.advice} {advice}")
-
-
-def _describe(finding: Finding) -> str:
-    if finding.note:
-        return finding.note
-    return f"{finding.count:,} of {finding.checked:,} pairs: {finding.meaning}"
+            share = f"{finding.count:,} of {finding.checked:,} pairs: {finding.meaning}"
+            warn(f"{path}: {finding.name}: {finding.note or share}; {finding.advice} {advice}")
 
 
 def _check_counts(options: InitOptions, surveyed: SurveyedCorpus) -> None:

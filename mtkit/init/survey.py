@@ -168,17 +168,11 @@ def _harms(rule: DropRule, report: CorpusReport) -> bool:
     if rule in report.drop:
         return False
     finding = report.rules.get(rule)
-    is_broken = finding is not None and finding.count > 0
-    if is_broken:
+    if finding is not None and finding.count > 0:
         return True
-    # The rule would take every line in such a language for another language.
-    return rule == "language" and _has_unsupported_language(report)
-
-
-def _has_unsupported_language(report: CorpusReport) -> bool:
-    """Return whether a known language of the corpus cannot be identified."""
+    # The rule would take every line in an unsupported language for another language.
     known_codes = [code for code in languages_of(report) if code is not None]
-    return not all(map(is_supported, known_codes))
+    return rule == "language" and not all(map(is_supported, known_codes))
 
 
 def join_facts(surveyed: Sequence[SurveyedCorpus]) -> tuple[CorpusFacts, Sequence[Pair]]:

@@ -14,6 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from json_schema import schema
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.model import (
     EncoderDecoderSettings,
@@ -26,14 +27,7 @@ from mtkit.config.model import (
 from mtkit.config.parse import parse_file, parse_value, write_yaml
 from mtkit.config.reference import explain_settings
 from mtkit.config.settings import Config, Sgd
-from mtkit.config.yaml import (
-    demo_config,
-    dump_config,
-    load_config,
-    load_saved_config,
-    read_config,
-    schema,
-)
+from mtkit.config.yaml import demo_config, dump_config, load_config, load_saved_config, read_config
 from mtkit.errors import UserError
 from settings_page import settings_page
 

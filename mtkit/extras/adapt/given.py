@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from mtkit.artifacts.runs import LATEST, leads_through_latest
 from mtkit.batching.build import find_batches
 from mtkit.config.corpora import Corpus, TableCorpus, TextCorpus
 from mtkit.corpus.importers import find_importer
@@ -265,3 +268,14 @@ def describe_unknown_letters(given: GivenModel, sample: Sequence[Pair]) -> list[
         for side, letters in (("source", source), ("target", target))
         if letters.share > MAX_UNKNOWN_LETTERS
     ]
+
+
+def follow_latest(place: str) -> str:
+    """Return the place of a model without runs/latest, which the next run will move.
+
+    Other places are returned as they are.
+    """
+    if not leads_through_latest(place):
+        return place
+    inside = Path(place).absolute().relative_to(LATEST.absolute())
+    return str(LATEST.parent / os.readlink(LATEST) / inside)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from mtkit.artifacts.runs import check_other_run, find_given_model, follow_latest
+from mtkit.artifacts.runs import check_other_run, find_given_model
 from mtkit.corpus.read import Pair, paths_of
 from mtkit.corpus.store import CorpusRows
 from mtkit.errors import UserError, blame_setting
 from mtkit.extras.adapt.from_model import AdaptedModel, propose_adaptation
-from mtkit.extras.adapt.given import describe_swap, find_old_text
+from mtkit.extras.adapt.given import describe_swap, find_old_text, follow_latest
 from mtkit.extras.adapt.languages import name_languages
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.from_scratch import Start

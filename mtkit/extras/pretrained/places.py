@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mtkit.artifacts.cache import find_import, models_folder, record_import
 from mtkit.artifacts.locks import lock_path
 from mtkit.artifacts.manifest import (
     FORMAT_VERSIONS,
@@ -27,6 +26,7 @@ from mtkit.artifacts.manifest import (
 from mtkit.errors import UserError
 from mtkit.extras.pretrained import marian
 from mtkit.extras.pretrained.hub import Download, UnreachableHubError, ask_hub, find_download
+from mtkit.extras.pretrained.imports import find_import, models_folder, record_import
 from mtkit.extras.pretrained.release import DECODER_FILE, find_release_files, is_release
 from mtkit.report import say
 

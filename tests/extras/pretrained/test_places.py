@@ -123,11 +123,11 @@ def test_a_model_for_ctranslate2_or_without_a_name_is_refused_with_the_reason(fo
 def test_a_run_without_a_model_is_refused_with_the_command_that_makes_one(folder: Path) -> None:
     config = configured(folder, "unfinished", steps=4)
     train_tokenizer(config)
-    with pytest.raises(UserError, match=r"not trained.* train it with `mtkit run -c unfinished/"):
+    with pytest.raises(UserError, match=r"not ended.* use `mtkit run -c unfinished/\S+`$"):
         find_given_model("unfinished")
     build_batches(config)
     train_until(config, 2)
-    with pytest.raises(UserError, match=r"not ended.* `mtkit finish unfinished`, or resume"):
+    with pytest.raises(UserError, match=r"not ended.* or `mtkit finish unfinished`$"):
         find_given_model("unfinished")
 
 
