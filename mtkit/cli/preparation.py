@@ -147,7 +147,7 @@ def init(
         Option(
             "--new-vocabulary",
             help="With --from: add subwords of the new text (default: only if a model of another "
-            "language lacks its letters).",
+            "language lacks its letters, or over 5 % are missing).",
         ),
     ] = False,
     force: Annotated[

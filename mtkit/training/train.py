@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
+from mtkit import plugins
 from mtkit.artifacts.manifest import Artifact
 from mtkit.artifacts.stage import Stage
 from mtkit.config.schedules import ScheduleInputs
@@ -14,7 +15,6 @@ from mtkit.config.settings import Config, TrainingSettings
 from mtkit.config.yaml import as_config
 from mtkit.errors import Interrupted, MtkitError, UserError
 from mtkit.models.device import pick_device
-from mtkit.plugins import find_plugins, load_plugin
 from mtkit.prefetch import prefetch
 from mtkit.progress import progress as show_progress
 from mtkit.report import say, warn
@@ -66,8 +66,8 @@ def train(config: Config | str | Path) -> Artifact:
         if model is not None:
             say(f"train: {stage.path} is up to date")
             return model
-        if "memory" in find_plugins("actions"):
-            load_plugin("actions", "memory")(config, inputs.tokenizer)
+        if "memory" in plugins.find_plugins("actions"):
+            plugins.load_plugin("actions", "memory")(config, inputs.tokenizer)
         if (count := count_processes(config, inputs.tokenizer)) > 1:
             start_processes(train, count, config)
             return stage.open()

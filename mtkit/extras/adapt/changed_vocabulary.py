@@ -54,10 +54,8 @@ class ChangedVocabulary(GivenVocabulary):
         target = changed.target_vocab - kept.target_vocab
         draft.report["new_pieces"] = {"source": source, "target": target}
         say(
-            f"tokenizer: that of {name_of_origin(config, model)}, with "
-            f"{_describe(kept.source_vocab, kept.target_vocab)} of its "
-            f"{_describe(given.source_vocab, given.target_vocab)} subwords, and "
-            f"{_describe(source, target)} new ones"
+            f"tokenizer: that of {name_of_origin(config, model)}, with {kept.target_vocab:,} of "
+            f"its {given.target_vocab:,} subwords, and {target:,} new ones"
         )
         return changed
 
@@ -82,11 +80,6 @@ class ChangedVocabulary(GivenVocabulary):
         sides = find_new_rows(tokenizer, given)
         assert sides is not None  # as `fits` requires
         return change_weights(weights, *sides)
-
-
-def _describe(source: int, target: int) -> str:
-    """Return the numbers of pieces of both sides, or one number for both."""
-    return f"{target:,}" if source == target else f"{source:,} and {target:,}"
 
 
 def _sample_kept(config: Config) -> Sides:

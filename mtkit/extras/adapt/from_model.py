@@ -19,7 +19,7 @@ from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
 from mtkit.errors import blame_setting
 from mtkit.extras.adapt.adaptation import MAX_TRIALS
-from mtkit.extras.adapt.given import Fit, GivenModel, check_suitability, describe_unknown_letters
+from mtkit.extras.adapt.given import Fit, GivenModel, check_suitability, find_lacks
 from mtkit.extras.adapt.used_pieces import drop_unused
 from mtkit.init.config_text import (
     WHY_LAST_STEP,
@@ -80,6 +80,8 @@ MIN_COMPARED, MAX_COMPARED = 200, 1000
 """Fewest and most lines of each text that such a translation has, if the text has so many."""
 NEW_PIECES = 1000
 """Most subwords that are added for the new text."""
+MANY_UNKNOWN_LETTERS = 0.05
+"""A vocabulary that lacks more of the letters gets subwords for the new text."""
 LARGE_VOCABULARY = 100_000
 """From so many subwords on, a vocabulary loses those that the text does not use.
 
@@ -284,16 +286,17 @@ def propose_adaptation(
     """Measure how well the given model predicts the new text and how fast it trains; plan a run.
 
     Warn if it predicts the new text, or old text that the user names, no better than chance. The
-    vocabulary gets subwords of the new text with `new_vocabulary`, and if it lacks letters that the
-    language of a child has. Of other models that lack letters, warn. `new`: all of the new text, of
-    which `sample` is a part.
+    vocabulary gets subwords of the new text with `new_vocabulary`, and if it lacks many letters, or
+    some that the language of a child has. Otherwise warn of letters that it lacks. `new`: all of
+    the new text, of which `sample` is a part.
     """
     tokenizer = _keep_used(given, sample)
     _check_memory(given, tokenizer)
     fit = check_suitability(given, sample, how_to_swap)
     is_parent = not fit.is_better_than_chance
-    for lack in [] if new_vocabulary else describe_unknown_letters(given, sample):
-        if is_parent:
+    lacks = {} if new_vocabulary else find_lacks(given, sample)
+    for lack, share in lacks.items():
+        if is_parent or share > MANY_UNKNOWN_LETTERS:
             say(f"init: {lack}, so the vocabulary gets subwords of the new text")
             new_vocabulary = True
         else:
@@ -330,7 +333,7 @@ def _check_memory(given: GivenModel, tokenizer: Tokenizer) -> None:
     settings = {
         "run": "run",
         "data": {"train": corpus, "valid": corpus},
-        "tokenizer": {"drop_unused": tokenizer is not given.opened.tokenizer},
+        "tokenizer": {"drop_unused": True},  # `tokenizer` has dropped what it can
         "model": given.opened.config.model,
         "training": {"init_from": given.place, "steps": 1, "optimizer": ADAPTATION_OPTIMIZER},
     }

@@ -260,14 +260,14 @@ def _concatenate(sentences: Sequence[list[int]]) -> Side:
     return ids, np.array([len(sentence) for sentence in sentences], np.int64)
 
 
-def describe_unknown_letters(given: GivenModel, sample: Sequence[Pair]) -> list[str]:
-    """Name the sides of which the given model cannot spell many letters, and such letters."""
-    source, target = find_unknown_letters(given.opened.tokenizer, sample)
-    return [
-        f"{given.place}, {side}: {letters}"
-        for side, letters in (("source", source), ("target", target))
-        if letters.share > MAX_UNKNOWN_LETTERS
-    ]
+def find_lacks(given: GivenModel, sample: Sequence[Pair]) -> dict[str, float]:
+    """Return a description of each side that the given model cannot spell, and the share of it."""
+    lacks: dict[str, float] = {}
+    unknown = find_unknown_letters(given.opened.tokenizer, sample)
+    for side, letters in zip(("source", "target"), unknown, strict=True):
+        if letters.share > MAX_UNKNOWN_LETTERS:
+            lacks[f"{given.place}, {side}: {letters}"] = letters.share
+    return lacks
 
 
 def follow_latest(place: str) -> str:

@@ -94,7 +94,7 @@ def _restore_given_model(inputs: RunInputs) -> ModelContent | None:
     tokenizer = Tokenizer.load(origin)
     if tokenizer.models == inputs.tokenizer.models:
         return None
-    say("train: the model keeps the vocabulary of the given model, without the new subwords")
+    say("train: the model keeps the vocabulary of the given model as it was")
     return ModelContent(
         inputs=replace(inputs, tokenizer=tokenizer),
         weights=inputs.read_given_weights(origin, tokenizer),

@@ -380,20 +380,21 @@ def find_new_rows(tokenizer: Tokenizer, old: Tokenizer) -> tuple[NewRows, NewRow
     if tokenizer.models.keys() != old.models.keys():
         return None
     models = list(old.models.values())  # one for both sides, or source then target
-    source, target = (
-        _find_new_rows(pieces, old_pieces, model)
-        for pieces, old_pieces, model in zip(
-            tokenizer.vocabularies, old.vocabularies, (models[0], models[-1]), strict=True
-        )
-    )
-    return (source, target) if source and target else None
+    source, target = tokenizer.vocabularies
+    old_source, old_target = old.vocabularies
+    source_rows = _find_new_rows(source, old_source, models[0])
+    target_rows = _find_new_rows(target, old_target, models[-1])
+    if source_rows is None or target_rows is None:
+        return None
+    return source_rows, target_rows
 
 
 def _find_new_rows(
     pieces: Sequence[str], old_pieces: Sequence[str], old_model: bytes
 ) -> NewRows | None:
-    old_ids = {piece: number for number, piece in enumerate(old_pieces)}
-    kept = [old_ids[piece] for piece in pieces if piece in old_ids]
-    if [old_pieces[number] for number in sorted(kept)] != list(pieces[: len(kept)]):
+    stays = set(pieces)
+    kept = [number for number, piece in enumerate(old_pieces) if piece in stays]
+    new = pieces[len(kept) :]
+    if [*pieces] != [*(old_pieces[number] for number in kept), *new]:
         return None
-    return NewRows(kept, spell_pieces(old_model, pieces[len(kept) :]))
+    return NewRows(kept, spell_pieces(old_model, new))

@@ -278,7 +278,10 @@ def import_model(folder: Path, output: Path, origin: Mapping[str, str]) -> Artif
     if release.is_release(folder):
         with TemporaryDirectory() as converted:
             release.convert_release(folder, Path(converted))
-            return import_model(Path(converted), output, origin)
+            try:
+                return import_model(Path(converted), output, origin)
+            except UserError as error:
+                raise UserError(str(error).replace(converted, str(folder))) from None
     config = marian.read_json_object(folder, marian.CONFIG_FILE)
     if (folder / marian.GENERATION_FILE).is_file():
         config |= marian.read_json_object(folder, marian.GENERATION_FILE)

@@ -33,6 +33,7 @@ SUPPORTED_SETTINGS = {
     "transformer-postprocess": "dan",  # dropout, add, normalise
     "transformer-decoder-autoreg": "self-attention",
     "transformer-train-position-embeddings": "false",
+    "right-left": "false",
 }
 """Settings of Marian, and the only value for which mtkit has layers."""
 SIZES = {
@@ -50,7 +51,7 @@ EMBEDDINGS = {
     "encoder_Wemb": "model.encoder.embed_tokens.weight",
     "decoder_Wemb": "model.decoder.embed_tokens.weight",
 }
-OUTPUT_BIAS = "decoder_ff_logit_out_b"
+_BIAS = "decoder_ff_logit_out_b"
 PARTS = {
     "self_attn.q_proj": ("self_Wq", "self_bq"),
     "self_attn.k_proj": ("self_Wk", "self_bk"),
@@ -80,21 +81,23 @@ def is_release(folder: Path) -> bool:
 
 
 def find_release_files(folder: Path) -> list[Path]:
-    """Return the weights, the vocabularies and the SentencePiece models, of source and target.
+    """Return settings, weights, vocabularies and SentencePiece models, of source and target.
 
     Raises:
         UserError: a file is missing, or `decoder.yml` does not name one model.
     """
-    decoder = _read_yaml((folder / DECODER_FILE).read_bytes())
+    path = folder / DECODER_FILE
     try:
+        decoder = _read_yaml(path)
         (model,), (source, target) = decoder["models"], decoder["vocabs"]
-    except (KeyError, TypeError, ValueError):
-        raise UserError(f"{folder / DECODER_FILE} should name one model and two vocabs") from None
-    names = [model, source, target, source, target]
-    if not source.endswith(".spm"):
-        names[-2:] = [marian.SOURCE_SPM, marian.TARGET_SPM]
-    # Only files of this folder: a release from elsewhere could name any file of the user.
-    return [marian.find_file(folder, Path(name).name) for name in names]
+        # Only files of this folder: a release from elsewhere could name any file of the user.
+        names = [Path(name).name for name in (model, source, target)]
+    except INVALID_YAML:
+        raise UserError(f"{path} does not name one model and two vocabs") from None
+    spm_names = [marian.SOURCE_SPM, marian.TARGET_SPM]
+    if names[1].endswith(".spm"):
+        spm_names = names[1:]
+    return [path, *(marian.find_file(folder, name) for name in (*names, *spm_names))]
 
 
 def convert_release(folder: Path, output: Path) -> None:
@@ -110,12 +113,12 @@ def convert_release(folder: Path, output: Path) -> None:
 
 
 def _convert(folder: Path, output: Path) -> None:
-    npz, source, target, source_spm, target_spm = find_release_files(folder)
+    decoder_file, npz, source, target, source_spm, target_spm = find_release_files(folder)
     shutil.copyfile(source_spm, output / marian.SOURCE_SPM)
     shutil.copyfile(target_spm, output / marian.TARGET_SPM)
     with np.load(npz) as file:  # which loads no pickles
         arrays = dict(file)
-    settings = _read_yaml(arrays.pop("special:model.yml").tobytes().rstrip(b"\0"))
+    settings = _parse_yaml(arrays.pop("special:model.yml").tobytes().rstrip(b"\0"))
     for name, supported in SUPPORTED_SETTINGS.items():
         value = settings.get(name, supported)
         if value != supported:
@@ -131,7 +134,7 @@ def _convert(folder: Path, output: Path) -> None:
     write_json(output / marian.VOCABULARY_FILE, source_ids)
     write_json(output / marian.TARGET_VOCABULARY_FILE, target_ids)
     write_json(output / marian.TOKENIZER_FILE, {"separate_vocabs": source != target})
-    decoder = _read_yaml((folder / DECODER_FILE).read_bytes())
+    decoder = _read_yaml(decoder_file)
     config = {
         "model_type": "marian",
         "scale_embedding": True,
@@ -157,7 +160,7 @@ def _convert_tensor(npz: Path, name: str, tensor: Tensor) -> tuple[str, Tensor]:
         return f"{layer}.{LAYERS[match[3]]}", tensor.T.squeeze().contiguous()
     if name in EMBEDDINGS:
         return EMBEDDINGS[name], pad(tensor, (0, 0, 0, 1))
-    if name == OUTPUT_BIAS:
+    if name == _BIAS:
         return marian.OUTPUT_BIAS, pad(tensor, (0, 1))
     raise UserError(f"{npz}: {name} belongs to a layer that mtkit lacks")
 
@@ -168,10 +171,14 @@ def _read_ids(path: Path) -> dict[str, int]:
         pieces = [entry.piece for entry in parse_model(path).pieces]
         ids = {piece: number for number, piece in enumerate(pieces)}
     else:
-        ids = {piece: int(number) for piece, number in _read_yaml(path.read_bytes()).items()}
+        ids = {piece: int(number) for piece, number in _read_yaml(path).items()}
     return ids | {"<pad>": len(ids)}
 
 
-def _read_yaml(content: bytes) -> dict[str, Any]:
+def _read_yaml(path: Path) -> dict[str, Any]:
+    return _parse_yaml(path.read_bytes())
+
+
+def _parse_yaml(content: bytes) -> dict[str, Any]:
     """Parse a mapping whose values are strings, because a subword may be `no` or `1.0`."""
     return dict(yaml.load(content, yaml.CBaseLoader))

@@ -21,6 +21,8 @@ from mtkit.training.loss import CHUNK_TOKENS
 from mtkit.training.optimizers import build_optimizer
 
 FLOAT32_BYTES = 4
+EMBEDDING_COPIES = 4
+"""Gradients of embeddings and output before they are summed; measured with 256,205 subwords."""
 GPU_GIGABYTES = (16, 80)
 """Memory of usual GPUs, such as an RTX 4080 and an A100."""
 ENCODER_WIDTHS, DECODER_WIDTHS, FFN_WIDTHS = 10, 18, 2
@@ -43,11 +45,20 @@ class MemoryNeed:
     batch: int
     """Activations and logits of a batch of `batching.max_tokens` tokens on both sides."""
 
-    def fit(self, available: float) -> str:
-        """Return whether training fits into so many bytes."""
+    def row(self, place: str, available: float) -> list[str]:
+        """Return a row of the table: whether training fits into so many bytes."""
+        verdict = "fits"
         if self.states > available:
-            return "too small"
-        return "fits" if self.states + self.batch <= available else "fits with smaller batches"
+            verdict = "too small"
+        elif self.states + self.batch > available:
+            verdict = "fits with smaller batches"
+        return [
+            place,
+            _gigabytes(self.states),
+            _gigabytes(self.batch),
+            _gigabytes(available),
+            verdict,
+        ]
 
 
 def compute_memory(
@@ -74,9 +85,9 @@ def _batch_bytes(config: Config, target_vocab: int, device: str, precision: Prec
         ffn = getattr(half, "ffn", 0)  # an LSTM has none
         numbers += half.layers * (widths * width + FFN_WIDTHS * ffn)
     activations = ACTIVATION_BYTES[precision] * tokens * numbers
-    # Logits of one chunk, and the gradient of the output's weights.
     chunk = min(tokens, CHUNK_TOKENS.get(device, tokens))
-    return int(activations) + FLOAT32_BYTES * target_vocab * (chunk + width)
+    numbers_per_symbol = chunk + EMBEDDING_COPIES * width
+    return int(activations) + FLOAT32_BYTES * target_vocab * numbers_per_symbol
 
 
 def check_memory(config: Config, tokenizer: Tokenizer) -> None:
@@ -118,14 +129,12 @@ def tabulate_memory(config: Config, tokenizer: Tokenizer) -> Iterator[Sequence[s
     precision = pick_precision(config.training.precision, device)
     # Such GPUs multiply bfloat16 faster, which is what "auto" asks for.
     gpu_precision: Precision = "float32" if config.training.precision == "float32" else "bfloat16"
-    places = [("this machine", device.type, precision, available_bytes(device))]
-    for gigabytes in GPU_GIGABYTES:
-        places.append((f"GPU of {gigabytes} GB", "cuda", gpu_precision, 1e9 * gigabytes))
+    here = compute_memory(config, tokenizer, device.type, precision)
+    gpu = compute_memory(config, tokenizer, "cuda", gpu_precision)
     yield ["memory by the settings", "model and optimizer", "batch", "there is", ""]
-    for name, kind, number_type, available in places:
-        need = compute_memory(config, tokenizer, kind, number_type)
-        sizes = map(_gigabytes, (need.states, need.batch, available))
-        yield [f"{name}, {number_type}", *sizes, need.fit(available)]
+    yield here.row(f"this machine, {precision}", available_bytes(device))
+    for gigabytes in GPU_GIGABYTES:
+        yield gpu.row(f"GPU of {gigabytes} GB, {gpu_precision}", 1e9 * gigabytes)
 
 
 def _gigabytes(count: float) -> str:

@@ -276,7 +276,8 @@ def test_letters_that_the_given_model_cannot_spell_are_told_and_can_be_added(
     corpus: Path, capsys: Capture
 ) -> None:
     lines = Path("new.src").read_text("utf-8").splitlines()
-    write("new.src", [line.replace("a", "ж") for line in lines])
+    some = [line.replace("a", "ж") if row % 3 == 0 else line for row, line in enumerate(lines)]
+    write("new.src", some)
     assert init("given", "-o", "a.yaml") == 0
     error = capsys.readouterr().err
     assert "ж" in error
@@ -284,6 +285,10 @@ def test_letters_that_the_given_model_cannot_spell_are_told_and_can_be_added(
     assert init("given", "--new-vocabulary", "-o", "b.yaml") == 0
     assert "--new-vocabulary" not in capsys.readouterr().err
     assert load_config("b.yaml").tokenizer.new_pieces > 0
+    write("new.src", [line.replace("a", "ж") for line in lines])
+    assert init("given", "-o", "c.yaml") == 0
+    assert "so the vocabulary gets subwords of the new text" in capsys.readouterr().err
+    assert load_config("c.yaml").tokenizer.new_pieces > 0
 
 
 @pytest.mark.parametrize(

@@ -445,6 +445,18 @@ RELEASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "decoder", ["models: [a.npz, b.npz]", "models: {", "[1]", "vocabs: [[], 1]"]
+)
+def test_a_release_whose_decoder_yml_names_no_model_is_one_line(
+    decoder: str, opus: Path, tmp_path: Path
+) -> None:
+    write_release(opus, tmp_path / "release", MARIAN_SETTINGS, {})
+    (tmp_path / "release/decoder.yml").write_text(decoder)
+    with pytest.raises(UserError, match=r"decoder\.yml does not name one model and two vocabs"):
+        find_given_model(str(tmp_path / "release"))
+
+
 @pytest.mark.parametrize("case", RELEASES)
 def test_a_release_that_is_not_understood_is_refused_by_name(
     case: str, opus: Path, tmp_path: Path
