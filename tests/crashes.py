@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from pkgutil import resolve_name
@@ -233,6 +234,26 @@ def work_in(home: Path) -> None:
     file = os.open(OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for descriptor in (1, 2):
         os.dup2(file, descriptor)
+
+
+def survive_at(moment: int, work: Callable[[], object]) -> bool:
+    """Run `work` in a process killed before its `moment`th disk operation; False if it was."""
+    if (child := os.fork()) == 0:
+        accesses = count()
+
+        def audit(event: str, _: object) -> None:
+            if event.startswith(("os.", "open", "shutil.")) and next(accesses) == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(audit)
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    end = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert end in (0, -signal.SIGKILL)
+    return end == 0
 
 
 class _Operations:

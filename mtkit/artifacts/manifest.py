@@ -22,13 +22,16 @@ from typing import Any, Literal
 from mtkit.artifacts.storage import read_json
 from mtkit.errors import UserError
 
-Kind = Literal["corpus", "rows", "tokenizer", "batches", "checkpoint", "model", "test", "export"]
+Kind = Literal[
+    "corpus", "rows", "tokenizer", "range", "batches", "checkpoint", "model", "test", "export"
+]
 VERSION = "0.1.0"
 MANIFEST = "manifest.json"
 COMMANDS: Mapping[Kind, str] = {
     "corpus": "mtkit init",
     "rows": "mtkit train-spm",
     "tokenizer": "mtkit train-spm",
+    "range": "mtkit batch",
     "batches": "mtkit batch",
     "checkpoint": "mtkit train",
     "model": "mtkit train",

@@ -42,6 +42,7 @@ DRAFT = ".draft"
 TYPICAL_FILES: Mapping[Kind, Sequence[str]] = {
     "rows": ("place_rows",),
     "tokenizer": ("spm.model", "spm.source.model"),
+    "range": ("encoded.npz",),
     "batches": ("train.lengths",),
     "checkpoint": ("optimizer.safetensors",),
     "model": ("model.safetensors",),

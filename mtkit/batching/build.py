@@ -19,13 +19,12 @@ from mtkit.artifacts.runs import INIT_FROM
 from mtkit.artifacts.stage import Draft, Stage
 from mtkit.artifacts.storage import write_json
 from mtkit.batching.counts import Counts
-from mtkit.batching.encode import encode_chunk
+from mtkit.batching.encode import RowEncoder, make_filter
 from mtkit.batching.plan import Weights
+from mtkit.batching.ranges import EncodedRanges, drop_repeated, encode_train, remove_ranges
 from mtkit.batching.store import Store, store_writer
 from mtkit.batching.text_lines import read_written_lines, write_lines
-from mtkit.batching.train_store import write_train
 from mtkit.config.settings import Config, SetName
-from mtkit.corpus.read import chunks
 from mtkit.corpus.sets import hash_sets, hold_sets
 from mtkit.corpus.store import CorpusRows
 from mtkit.corpus.tag_words import TagWords
@@ -76,9 +75,11 @@ def build_batches(config: Config, cluster: str | None = None) -> Artifact:
         )
 
         def fill(draft: Draft) -> None:
-            _fill(draft, config, Tokenizer.load(tokenizer), sets, cluster)
+            _fill(draft, stage, config, Tokenizer.load(tokenizer), sets, cluster)
 
-        return stage.ensure(config, fill)
+        artifact = stage.ensure(config, fill)
+        remove_ranges(stage)
+        return artifact
 
 
 def find_tokenizer(config: Config) -> Artifact:
@@ -131,6 +132,7 @@ def open_batches(path: Path) -> Batches:
 
 def _fill(
     draft: Draft,
+    stage: Stage,
     config: Config,
     tokenizer: Tokenizer,
     sets: Mapping[SetName, CorpusRows],
@@ -139,7 +141,11 @@ def _fill(
     """Write the files of the artifact, and its report."""
     valid = _write_valid(config, tokenizer, sets["valid"], draft.folder)
     _check_kept("valid", valid)  # before the training corpus, which takes long
-    train = write_train(draft.folder, config, tokenizer, sets, cluster)
+    encoder = RowEncoder(config, tokenizer, sets["train"], make_filter(config, sets))
+    ranges = encode_train(stage, encoder, cluster)
+    if config.batching.deduplicate:
+        ranges = drop_repeated(encoder.rows, ranges, draft.folder)
+    train = _write_store(draft.folder, "train", encoder, ranges)
     _check_kept("train", train)
     records: dict[str, dict[str, Any]] = {}
     for name, counted in (("train", train), ("valid", valid)):
@@ -155,7 +161,7 @@ def _check_kept(name: str, counts: Counts) -> None:
     """Raise UserError if all pairs of a set are dropped."""
     if counts.kept:
         return
-    reasons = [f"{count:,} {reason}" for reason, count in counts.dropped.counts().items()]
+    reasons = [f"{pairs.count:,} {reason}" for reason, pairs in sorted(counts.dropped.items())]
     all_pairs = "the only pair was" if counts.pairs == 1 else f"all {counts.pairs:,} pairs were"
     raise UserError(f"data.{name}: {all_pairs} dropped: {', '.join(reasons)}")
 
@@ -169,19 +175,19 @@ def _write_valid(config: Config, tokenizer: Tokenizer, rows: CorpusRows, folder:
     write_lines(folder / VALID_TARGET, [pair.target for pair in pairs])
     if config.data.target_tags:
         write_lines(folder / VALID_TAGS, [pair.target_tag or "" for pair in pairs])
+    encoder = RowEncoder(config, tokenizer, rows)
+    all_rows = range(len(rows))
+    encoded = encoder.encode(all_rows)
+    return _write_store(folder, "valid", encoder, [(all_rows, encoded)])
+
+
+def _write_store(folder: Path, name: str, encoder: RowEncoder, ranges: EncodedRanges) -> Counts:
+    """Write the kept pairs of all ranges to a store, and count these and the dropped pairs."""
     counts = Counts()
-    with store_writer(folder, "valid", tokenizer.vocab) as append:
-        for chunk in chunks(pairs):
-            encoded = encode_chunk(
-                chunk,
-                tokenizer,
-                config.batching.max_length,
-                source_tag=config.decoding.source_tag,
-            )
+    with store_writer(folder, name, encoder.tokenizer.vocab) as append:
+        for rows, encoded in ranges:
             append(encoded.tokens, encoded.lengths, encoded.corpora)
-            counts.add(encoded.lengths)
-            for pair, reason in encoded.dropped:
-                counts.dropped.add(pair, reason)
+            counts.add(encoder.rows, rows, encoded)
     return counts
 
 

@@ -32,8 +32,7 @@ class FaultyPairs:
 
     count: int = 0
     examples: list[dict[str, str]] = field(default_factory=list)
-    """Up to `max_examples` pairs, in the form of `Pair.excerpt`."""
-    max_examples: int = MAX_EXAMPLES
+    """Some of the pairs, in the form of `Pair.excerpt`."""
 
     def add(self, pair: Pair, locate: Callable[[str], int] = lambda text: 0) -> None:
         """Count a pair, and keep it as an example unless there are enough.
@@ -41,7 +40,7 @@ class FaultyPairs:
         `locate` returns the place in a text that the example should show.
         """
         self.count += 1
-        if len(self.examples) < self.max_examples:
+        if len(self.examples) < MAX_EXAMPLES:
             self.examples.append(pair.excerpt(locate(pair.source), locate(pair.target)))
 
 

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from mtkit.artifacts.storage import read_json, write_json
 from mtkit.config.corpora import Corpus, listed
@@ -127,11 +127,11 @@ class CorpusRows:
         self.unequal: list[str] = facts["unequal"]
         """How long the files of a corpus are, if their lengths differ."""
         self._files: list[tuple[str, int]] = facts["files"]
-        self._ends = map_numbers(folder / TEXT_ENDS, np.dtype((np.int64, 2)))
-        self.keys: NDArray[np.uint64] = map_numbers(folder / KEYS, np.dtype(np.uint64))
+        self._ends = _map_numbers(folder / TEXT_ENDS, (np.int64, 2))
+        self.keys: NDArray[np.uint64] = _map_numbers(folder / KEYS, np.uint64)
         """(n,): the hash of each row, as `hash_of`; BLANK_KEY if a side is blank."""
-        self._place_rows = map_numbers(folder / PLACE_ROWS, np.dtype(np.int64))
-        self._places = map_numbers(folder / PLACES, PLACE)
+        self._place_rows = _map_numbers(folder / PLACE_ROWS, np.int64)
+        self._places = _map_numbers(folder / PLACES, PLACE)
         self._text = _map_text(folder / TEXT)
         end = int(self._ends[-1, 1]) if len(self._ends) else 0
         are_equally_long = len(self._ends) == len(self.keys) and len(self._text) == end
@@ -156,17 +156,21 @@ class CorpusRows:
         for start in range(0, len(rows), CHUNK_PAIRS):
             yield from self._read_block(np.asarray(rows[start : start + CHUNK_PAIRS]))
 
-    def split(self) -> Iterator[range]:
-        """Yield all rows in chunks of up to CHUNK_PAIRS rows and about CHUNK_CHARACTERS bytes."""
-        start = 0
-        text_end = 0
-        while start < len(self):
-            ends = self._ends[start : start + CHUNK_PAIRS, 1]
-            fitting = int(ends.searchsorted(text_end + CHUNK_CHARACTERS, side="right"))
+    def split(self, rows: range, chunks: int = 1) -> Iterator[range]:
+        """Divide rows into ranges of up to some chunks.
+
+        A chunk has up to CHUNK_PAIRS rows and about CHUNK_CHARACTERS bytes.
+        """
+        start = rows.start
+        while start < rows.stop:
+            stop = min(start + chunks * CHUNK_PAIRS, rows.stop)
+            text_start = self._ends[start - 1, 1] if start else 0
+            text_limit = text_start + chunks * CHUNK_CHARACTERS
+            ends = self._ends[start:stop, 1]
+            fitting = int(ends.searchsorted(text_limit, side="right"))
             stop = start + max(1, fitting)  # a row may be longer than the limit
             yield range(start, stop)
             start = stop
-            text_end = int(self._ends[stop - 1, 1])
 
     def rows_of(self, corpus: int) -> range:
         """Return the rows of a corpus, by its index."""
@@ -282,7 +286,7 @@ def find_repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     ranges = 1 + len(keys) // KEY_BLOCK
     # Keys are hashes, so equal ranges of values hold about equally many. The last one ends before
     # BLANK_KEY, the largest value.
-    bounds = [index * (BLANK_KEY // ranges) for index in range(ranges)] + [BLANK_KEY]
+    bounds = [*range(0, BLANK_KEY, 1 + BLANK_KEY // ranges), BLANK_KEY]
     for lowest, end in pairwise(bounds):
         rows = _find_rows(keys, lowest, end)
         # Of equal keys, `unique` returns the first index.
@@ -317,11 +321,11 @@ def _find_rows(keys: NDArray[np.uint64], lowest: int, end: int) -> NDArray[np.in
     return np.concatenate(found)
 
 
-def map_numbers(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _map_numbers(path: Path, dtype: DTypeLike) -> NDArray[Any]:
     """Map a file of numbers to memory; a plain array is indexed twice as fast as a memmap."""
     if not path.stat().st_size:  # an empty file cannot be mapped
         return np.empty(0, dtype)
-    return np.asarray(np.memmap(path, dtype.base, "r").reshape(-1, *dtype.shape))
+    return np.asarray(np.memmap(path, dtype, "r"))
 
 
 def _map_text(path: Path) -> mmap | bytes:

@@ -18,7 +18,7 @@ from mtkit.batching.store import Store
 from mtkit.config.corpora import TextCorpus
 from mtkit.config.settings import Config
 from mtkit.corpus import store
-from mtkit.corpus.read import Pair
+from mtkit.corpus.store import temporary_rows
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
 from mtkit.tokenizer.codec import Tokenizer
@@ -132,17 +132,20 @@ def test_each_reason_is_reported_with_its_first_examples(
     assert "dropped 7 pairs (duplicate)" in err and "train.en:306" in err
 
 
-def test_length_limits_are_inclusive() -> None:
+def test_length_limits_are_inclusive(tmp_path: Path) -> None:
     def encode_letters(lines: list[str], threads: int) -> list[list[int]]:
         return [[7] * line.count("x") for line in lines]
 
     encode_side = {"encode_source": encode_letters, "encode_target": encode_letters}
     tokenizer = Mock(spec=Tokenizer, vocab=9, **encode_side)
-    texts = [(8, 4), (4, 8), (9, 5), (8, 0)]
-    pairs = [Pair("x" * s + ".", "x" * t + ".", 0, "", row) for row, (s, t) in enumerate(texts)]
-    chunk = encode.encode_chunk(pairs, tokenizer, 8)
-    assert chunk.lengths.tolist() == [[8, 4], [4, 8]]
-    assert chunk.dropped == [(pairs[2], "too long"), (pairs[3], "blank")]
+    lengths = [(8, 4), (4, 8), (9, 5), (8, 0)]
+    train = corpus(tmp_path, "train", [("x" * s + ".", "x" * t + ".") for s, t in lengths])
+    with temporary_rows(TextCorpus(**train)) as rows:
+        encoder = encode.RowEncoder(config(tmp_path, train, max_length=8), tokenizer, rows)
+        encoded = encoder.encode(range(len(rows)))
+    assert encoded.lengths.tolist() == [[8, 4], [4, 8]]
+    faults = [encode.FAULTS[fault] for fault in encoded.faults]
+    assert faults == ["", "", "too long", "blank"]
 
 
 @pytest.mark.parametrize(("size", "threads"), [(1, 1), (7, 1), (16, 2), (64, 2)])

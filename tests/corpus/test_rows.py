@@ -99,7 +99,7 @@ def test_chunks_are_all_rows_and_bounded(
 ) -> None:
     monkeypatch.setattr(store, "CHUNK_PAIRS", pairs)
     monkeypatch.setattr(store, "CHUNK_CHARACTERS", size)
-    chunks = list(rows.split())
+    chunks = list(rows.split(range(len(rows))))
     assert [*chain.from_iterable(chunks)] == [*range(len(rows))]
     for chunk in chunks:
         assert len(chunk) <= pairs

@@ -29,6 +29,7 @@ from safetensors.torch import load_file, save_file
 
 import mtkit
 from architectures import ARCHITECTURES
+from crashes import survive_at
 from folders import train as train_spm
 from folders import write_model
 from mtkit.artifacts.manifest import MANIFEST, Kind, hash_file, hashes_of, kind_at, open_artifact
@@ -100,26 +101,6 @@ def failure_of(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int
 
 
 # Killed between any two disk operations
-
-
-def survive_at(moment: int, work: Callable[[], None]) -> bool:
-    """Run `work` in a process killed before its `moment`th disk operation; False if it was."""
-    if (child := os.fork()) == 0:
-        accesses = count()
-
-        def audit(event: str, _: object) -> None:
-            if event.startswith(("os.", "open", "shutil.")) and next(accesses) == moment:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        sys.addaudithook(audit)
-        try:
-            work()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    end = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert end in (0, -signal.SIGKILL)
-    return end == 0
 
 
 def make(path: Path, content: str) -> None:
