@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from socket import create_connection
 from typing import Any, TypeVar
@@ -22,10 +21,8 @@ from mtkit.report import plural, say
 
 CONNECT_SECONDS = 5.0
 """How long to wait for the scheduler, and for the first worker."""
-BATCH_ITEMS = 16
-"""Number of small items that are sent to a worker at a time."""
-BATCHES_PER_THREAD = 4
-"""Number of batches that wait or are at work, for each thread of the workers."""
+TASKS_PER_THREAD = 4
+"""Number of tasks that wait or are at work, for each thread of the workers."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -33,13 +30,10 @@ Run = Callable[[Callable[[_Item], _Result], Iterable[_Item]], Iterator[_Result]]
 
 
 @contextmanager
-def open_cluster(
-    address: str, shared: Path, batch_items: int = BATCH_ITEMS
-) -> Iterator[Run[Any, Any]]:
+def open_cluster(address: str, shared: Path) -> Iterator[Run[Any, Any]]:
     """Connect to a scheduler; yield a function that maps a function over items on its workers.
 
-    `shared`: a file that all workers must see, with the same content. `batch_items`: the number of
-    items that are sent to a worker at a time.
+    `shared`: a file that all workers must see, with the same content.
 
     Raises:
         UserError: nobody answers at the address, there is no worker, or a worker has another
@@ -55,7 +49,8 @@ def open_cluster(
         ) from error
     try:
         # First without Dask, which would try again and again, and write tracebacks.
-        create_connection(get_address_host_port(address), CONNECT_SECONDS).close()
+        host_and_port = get_address_host_port(address)
+        create_connection(host_and_port, CONNECT_SECONDS).close()
         connect: Any = Client  # has no types
         client = connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -66,7 +61,7 @@ def open_cluster(
     with client:
         _check_workers(client, address, shared)
         try:
-            yield lambda function, items: _run(client, batch_items, function, items)
+            yield lambda function, items: _run(client, function, items)
         except KilledWorker as error:
             raise MtkitError(
                 f"--cluster {address}: workers died again and again at the same task; if memory "
@@ -80,22 +75,22 @@ def open_cluster(
 
 
 def _run(
-    client: Any,
-    batch_items: int,
-    function: Callable[[_Item], _Result],
-    items: Iterable[_Item],
+    client: Any, function: Callable[[_Item], _Result], items: Iterable[_Item]
 ) -> Iterator[_Result]:
-    """Yield the results in order; few batches wait, so that memory stays bounded."""
+    """Yield the results in order; few of them wait, so that memory stays bounded."""
     version = version_of_code()
     waiting: deque[Any] = deque()
-    remaining = iter(items)
-    while batch := list(islice(remaining, batch_items)):
+    for item in items:
         # Not joblib: its backend for Dask would wait forever for a task whose workers have died.
-        waiting.append(client.submit(_call, version, function, batch, pure=False))
-        if len(waiting) > BATCHES_PER_THREAD * sum(client.ncores().values()):
-            yield from waiting.popleft().result()
+        task = client.submit(_call, version, function, item, pure=False)
+        waiting.append(task)
+        threads = sum(client.ncores().values())
+        if len(waiting) > TASKS_PER_THREAD * threads:
+            oldest = waiting.popleft()
+            yield oldest.result()
     while waiting:
-        yield from waiting.popleft().result()
+        oldest = waiting.popleft()
+        yield oldest.result()
 
 
 def _check_workers(client: Any, address: str, shared: Path) -> None:
@@ -106,47 +101,55 @@ def _check_workers(client: Any, address: str, shared: Path) -> None:
         raise UserError(
             f"--cluster {address} has no worker; start some with `dask worker {address}`"
         ) from None
-    expected = (version_of_code(), hash_file(shared))
+    version = version_of_code()
+    content = hash_file(shared)
     path = str(shared.absolute())
-    for worker, found in client.run(describe_worker, path, on_error="return").items():
+    descriptions = client.run(describe_worker, path, on_error="return")
+    for worker, found in descriptions.items():
         if isinstance(found, Exception):  # its Python has no mtkit, or an older one
             raise UserError(f"--cluster: worker {worker} cannot run mtkit ({found})")
-        if found[0] != expected[0]:
+        worker_version, worker_content = found
+        if worker_version != version:
             raise UserError(
-                f"--cluster: worker {worker} has mtkit {found[0]}, but this machine has "
-                f"{expected[0]}; install the same version"
+                f"--cluster: worker {worker} has mtkit {worker_version}, but this machine has "
+                f"{version}; install the same version"
             )
-        if found != expected:
+        if worker_content != content:
             raise UserError(
                 f"--cluster: worker {worker} does not see {path}; all workers need the file system "
                 "of this machine, at the same place"
             )
-    threads = sum(client.ncores().values())
-    say(f"cluster: {plural(len(client.ncores()), 'worker')}, {plural(threads, 'thread')}")
+    threads_of_workers = client.ncores().values()
+    workers = plural(len(threads_of_workers), "worker")
+    threads = plural(sum(threads_of_workers), "thread")
+    say(f"cluster: {workers}, {threads}")
 
 
 def describe_worker(path: str) -> tuple[str, str | None]:
     """Return the version of mtkit of this process, and the hash of a file if it sees the file."""
     file = Path(path)
-    return version_of_code(), hash_file(file) if file.is_file() else None
+    content = hash_file(file) if file.is_file() else None
+    return version_of_code(), content
 
 
 @cache
 def version_of_code() -> str:
     """Return the version of mtkit with a hash of its code, which may differ without a release."""
     folder = Path(mtkit.__file__).parent
-    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
-    code = {name: hash_file(path) for name, path in files.items()}
-    return f"{VERSION}-{sha256_of(code)[:8]}"
+    code: dict[str, str] = {}
+    for path in folder.rglob("*.py"):
+        name = path.relative_to(folder).as_posix()
+        code[name] = hash_file(path)
+    digest = sha256_of(code)
+    return f"{VERSION}-{digest[:8]}"
 
 
-def _call(
-    version: str, function: Callable[[_Item], _Result], batch: Iterable[_Item]
-) -> list[_Result]:
+def _call(version: str, function: Callable[[_Item], _Result], item: _Item) -> _Result:
     """Call the function in a worker, unless the worker has joined with another version of mtkit."""
-    if version_of_code() != version:
+    worker_version = version_of_code()
+    if worker_version != version:
         raise UserError(
-            f"--cluster: a worker has mtkit {version_of_code()}, but the command has {version}; "
+            f"--cluster: a worker has mtkit {worker_version}, but the command has {version}; "
             "install the same version"
         )
-    return [function(item) for item in batch]
+    return function(item)

@@ -32,8 +32,10 @@ def translate_on_cluster(
     """
     folders = tuple(str(model.artifact.path.absolute()) for model in translator.models)
     values = {name: _absolute(value) for name, value in options.items()}
-    translate = partial(translate_lines, folders, tuple(values.items()))
-    with open_cluster(address, Path(folders[0]) / MANIFEST, batch_items=1) as run:
+    hashable_options = tuple(values.items())
+    translate = partial(translate_lines, folders, hashable_options)
+    manifest = Path(folders[0]) / MANIFEST
+    with open_cluster(address, manifest) as run:
         yield lambda lines: run(translate, _tasks(lines))
 
 
@@ -42,7 +44,8 @@ def translate_lines(
 ) -> list[Translation]:
     """Translate lines in a worker, which keeps the models for its next task."""
     translator = _load_once(folders, options)
-    return list(chain.from_iterable(translator.stream(lines)))
+    batches = translator.stream(lines)
+    return list(chain.from_iterable(batches))
 
 
 @cache

@@ -9,14 +9,16 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+import numpy as np
 import pytest
 
 from commands import call
 from mtkit.artifacts.manifest import open_artifact
+from mtkit.batching import ranges
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
@@ -30,10 +32,15 @@ from tasks import tiny_config, write_reversal_task
 
 SCHEDULER = """
 import asyncio
-from distributed import Scheduler
+from distributed import Scheduler, SchedulerPlugin
+
+class Removals(SchedulerPlugin):
+    def remove_worker(self, scheduler, worker, **_):
+        print(worker, flush=True)
 
 async def main():
     async with Scheduler(host="127.0.0.1", port=0, dashboard_address=None) as scheduler:
+        scheduler.add_plugin(Removals())
         print(scheduler.address, flush=True)
         await scheduler.finished()
 
@@ -55,10 +62,10 @@ asyncio.run(main())
 
 
 class Cluster:
-    """A scheduler and workers in processes of their own."""
+    """A scheduler and workers in processes of their own, which work in a folder of their own."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder, self._stack = folder, stack
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self.workers: dict[str, subprocess.Popen[str]] = {}
         self.scheduler, self.address = self._start(SCHEDULER)
 
@@ -68,6 +75,7 @@ class Cluster:
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join([path, *filter(None, sys.path)]),
             "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
+            "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s",  # to a worker that has died
         }
         process = subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
@@ -77,11 +85,7 @@ class Cluster:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self._stack.enter_context(process)
-        self._stack.callback(process.kill)
-        output: IO[str] | None = process.stdout
-        assert output is not None
-        return process, output.readline().strip()
+        return process, _read_line(process)
 
     def add_worker(self, path: str = "") -> str:
         """Start a worker, and return its address; `path`: where it looks for modules first."""
@@ -89,24 +93,54 @@ class Cluster:
         self.workers[address] = process
         return address
 
+    def end_workers(self) -> None:
+        """Kill the workers, and wait until the scheduler has removed them."""
+        for process in self.workers.values():
+            _end(process)
+        for _ in self.workers:
+            _read_line(self.scheduler)
+        self.workers.clear()
+
+    def close(self) -> None:
+        self.end_workers()
+        _end(self.scheduler)
+
+
+def _read_line(process: subprocess.Popen[str]) -> str:
+    output: IO[str] | None = process.stdout
+    assert output is not None
+    return output.readline().strip()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster without workers, for all tests that leave its scheduler alive."""
+    with closing(Cluster(tmp_path_factory.mktemp("workers"))) as cluster:
+        yield cluster
+
 
 @pytest.fixture
-def workers(tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster without workers, which work in a folder of their own."""
-    folder = tmp_path / "workers"
-    folder.mkdir()
-    with ExitStack() as stack:
-        yield Cluster(folder, stack)
+def workers(scheduler: Cluster) -> Iterator[Cluster]:
+    """A cluster whose workers end with the test."""
+    yield scheduler
+    scheduler.end_workers()
 
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
     """A run with a tokenizer, and batches that this process has encoded."""
     write_reversal_task(tmp_path)
-    monkeypatch.setattr(store, "CHUNK_PAIRS", 10)
     config = tiny_config(tmp_path, "transformer")
     train_tokenizer(config)
     build_batches(config)
+    # Of the 400 pairs, a cluster gets ten ranges.
+    monkeypatch.setattr(store, "CHUNK_PAIRS", 20)
+    monkeypatch.setattr(ranges, "RANGE_CHUNKS", 2)
     return config
 
 
@@ -130,30 +164,24 @@ def test_two_workers_give_the_bytes_of_one_process(config: Config, workers: Clus
     assert identity(other) == identity(config)
 
 
-KILLED = "killed"
+def test_a_worker_that_dies_changes_no_byte(
+    config: Config, workers: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, _ = [workers.add_worker() for _ in range(2)]
+    save = np.savez
+    saved: list[Path] = []
 
+    def kill_at_first(path: Path, **arrays: Any) -> None:
+        if not saved:
+            workers.workers[victim].kill()
+        saved.append(path)
+        save(path, **arrays)
 
-def _work(item: tuple[int, str]) -> int:
-    """In a worker: the first that takes the item 30 notes its number and dies."""
-    number, folder = item
-    mark = Path(folder) / KILLED
-    if number == 30 and not mark.exists():
-        mark.write_text(str(os.getpid()))
-        os.kill(os.getpid(), signal.SIGKILL)
-    return 2 * number
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_costs_only_its_items(workers: Cluster, tmp_path: Path) -> None:
-    for _ in range(2):
-        workers.add_worker()
-    shared = tmp_path / "shared"
-    shared.write_text("text")
-    items = [(number, str(tmp_path)) for number in range(60)]
-    with open_cluster(workers.address, shared, batch_items=4) as run_on_workers:
-        assert list(run_on_workers(_work, items)) == list(range(0, 120, 2))
-    killed = int((tmp_path / KILLED).read_text())
-    assert killed in [process.pid for process in workers.workers.values()]
+    monkeypatch.setattr(np, "savez", kill_at_first)
+    other = other_run(config)
+    build_batches(other, workers.address)
+    assert len(saved) == 10
+    assert identity(other) == identity(config)
 
 
 def _die(_: int) -> None:
@@ -178,20 +206,21 @@ def _wait(_: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_lost_scheduler_is_an_error(workers: Cluster, tmp_path: Path) -> None:
-    workers.add_worker()
+def test_a_lost_scheduler_is_an_error(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.write_text("text")
 
     def items() -> Iterator[int]:
         yield 1
-        workers.scheduler.kill()
+        own_cluster.scheduler.kill()
 
-    with (
-        pytest.raises(MtkitError, match="the connection was lost"),
-        open_cluster(workers.address, shared, batch_items=1) as run_on_workers,
-    ):
-        list(run_on_workers(_wait, items()))
+    with closing(Cluster(tmp_path)) as own_cluster:
+        own_cluster.add_worker()
+        with (
+            pytest.raises(MtkitError, match="the connection was lost"),
+            open_cluster(own_cluster.address, shared) as run_on_workers,
+        ):
+            list(run_on_workers(_wait, items()))
 
 
 def test_nobody_at_the_address_is_an_error_of_one_line(
@@ -212,7 +241,10 @@ def test_a_cluster_without_workers_is_refused(
     workers: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.1)
-    with pytest.raises(UserError, match="has no worker"), open_cluster(workers.address, tmp_path):
+    with (
+        pytest.raises(UserError, match="has no worker"),
+        open_cluster(workers.address, tmp_path),
+    ):
         pass
 
 
@@ -260,7 +292,10 @@ def test_a_worker_without_mtkit_is_refused_by_name(workers: Cluster, tmp_path: P
 
 @pytest.mark.slow
 def test_a_cluster_translates_like_this_machine(
-    config: Config, workers: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: Config,
+    workers: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run(config)
     for _ in range(2):
