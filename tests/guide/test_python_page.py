@@ -15,7 +15,7 @@ PAGE = Path(mtkit.__file__).parent / "guide/python.md"
 
 def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    write_model(Path("runs/demo/model"), train(), transformer())
+    write_model(Path("runs/en-de/model"), train(), transformer())
     Path("train.en").write_text("A dog runs.\nA <b>cat</b> sleeps.\n" * 50)
     Path("terms.tsv").write_text("dog\tHund\n")
     Path("train.de").write_text("Ein Hund läuft.\nEine Katze schläft.\n" * 50)
