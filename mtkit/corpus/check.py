@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -20,10 +20,9 @@ from mtkit.config.corpora import Corpus
 from mtkit.config.language_codes import language_code
 from mtkit.config.settings import DROP_RULES, DropRule
 from mtkit.corpus.findings import (
-    NO_ALIGNMENT,
+    MAX_EXAMPLES,
     FaultyPairs,
     Finding,
-    Status,
     check_alignment,
     check_files,
     check_languages,
@@ -34,9 +33,18 @@ from mtkit.corpus.languages import is_supported
 from mtkit.corpus.lost_letters import check_lost_letters
 from mtkit.corpus.misalignment import find_passages, line_features
 from mtkit.corpus.read import Pair, chunks, name_of
-from mtkit.corpus.rules import ALREADY_SPLIT, INVALID_TEXT, RULES, Rule, held_out_keys, is_held_out
+from mtkit.corpus.rules import (
+    ALREADY_SPLIT,
+    BLANK_SIDE,
+    INVALID_TEXT,
+    REPEATED,
+    RULES,
+    Rule,
+    held_out_keys,
+    is_held_out,
+)
 from mtkit.corpus.statistics import CorpusStatistics, Languages, statistics_by_corpus
-from mtkit.corpus.store import CorpusRows, find_repeated, temporary_rows
+from mtkit.corpus.store import BLANK_KEY, CorpusRows, find_repeated, temporary_rows
 from mtkit.errors import UserError
 from mtkit.progress import progress
 
@@ -177,10 +185,14 @@ def check_rows(
     def merge(findings_by_corpus: Sequence[Finding]) -> Finding:
         return merge_findings(findings_by_corpus, names)
 
+    def drop_by(setting: str, finding: Finding) -> Finding:
+        return replace(finding, setting=setting) if is_training else finding
+
     merged_rules: dict[str, Finding] = {}
     for rule in drop_rules:
-        setting = f"batching.drop: [{rule.name}]" if is_training else None
-        merged_rules[rule.name] = replace(merge(findings[rule.name]), setting=setting)
+        setting = f"batching.drop: [{rule.name}]"
+        merged_rules[rule.name] = drop_by(setting, merge(findings[rule.name]))
+    repeated = Finding.of_pairs(REPEATED, survey.repeated, len(rows) - survey.blank.count)
     language_findings: list[Finding] = []
     for each, corpus in zip(statistics, rows.corpora, strict=True):
         is_tagged = corpus.target_tag is not None
@@ -194,8 +206,8 @@ def check_rows(
         misalignment=merge(_check_misalignment(survey)),
         size=check_size(survey.distinct, MIN_PAIRS if is_training else MIN_HELD_OUT_PAIRS),
         languages=merge(language_findings),
-        blank=survey.blank_finding(),
-        repeated=survey.repeated_finding(is_training=is_training),
+        blank=Finding.of_pairs(BLANK_SIDE, survey.blank, len(rows)),
+        repeated=drop_by("batching.deduplicate: true", repeated),
         invalid_text=merge(findings[INVALID_TEXT.name]),
         lost_letters=merge([check_lost_letters(each) for each in statistics]),
         already_split=merge(findings[ALREADY_SPLIT.name]),
@@ -204,85 +216,51 @@ def check_rows(
     )
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Survey:
     """What is found by a look at all pairs."""
 
     rows: CorpusRows
-    blank: FaultyPairs = field(default_factory=FaultyPairs)
-    repeated: FaultyPairs = field(default_factory=FaultyPairs)
-    overlap: FaultyPairs = field(default_factory=FaultyPairs)
+    blank: FaultyPairs
+    repeated: FaultyPairs
+    overlap: FaultyPairs
     """The distinct pairs with a side that is held out."""
-    features: list[list[NDArray[Any]]] = field(default_factory=list)
-    """For each corpus a list of chunks; each chunk of n pairs is a (2, n) array.
-
-    It has the `line_features` of the sources, then of the targets.
-    """
-
-    @property
-    def count(self) -> int:
-        """Number of all pairs."""
-        return len(self.rows)
+    features: NDArray[Any]
+    """(2, n): the `line_features` of the n sources and of the targets."""
 
     @property
     def distinct(self) -> int:
         """Number of pairs without blank sides, each counted once."""
-        return self.count - self.blank.count - self.repeated.count
-
-    def blank_finding(self) -> Finding:
-        """Return the finding about pairs with a blank side."""
-        status: Status = "passed"
-        if self.blank.count:
-            status = "warned"
-        if 2 * self.blank.count > self.count:
-            status = "failed"
-        return Finding(
-            name="blank",
-            status=status,
-            count=self.blank.count,
-            checked=self.count,
-            meaning="a side is empty",
-            advice="always dropped",
-            examples=self.blank.examples,
-        )
-
-    def repeated_finding(self, *, is_training: bool) -> Finding:
-        """Return the finding about pairs that occur several times."""
-        return Finding(
-            name="repeated pairs",
-            status="warned" if self.repeated.count else "passed",
-            count=self.repeated.count,
-            checked=self.count - self.blank.count,
-            meaning="the same pair again, which would weigh more",
-            advice="keep the first of each",
-            setting="batching.deduplicate: true" if is_training else None,
-            examples=self.repeated.examples,
-        )
+        return len(self.rows) - self.blank.count - self.repeated.count
 
 
 def _survey(rows: CorpusRows, held_out: AbstractSet[int]) -> _Survey:
     """Look at all pairs."""
-    survey = _Survey(rows)
+    is_blank = rows.keys == BLANK_KEY
     is_repeated = find_repeated(rows.keys)
-    row = 0
+    are_held_out: list[bool] = []
+    features: list[NDArray[Any]] = []
     with progress("checking", len(rows), "pairs") as bar:
-        for corpus in range(len(rows.corpora)):
-            features: list[NDArray[Any]] = []
-            survey.features.append(features)
-            for chunk in chunks(rows.read(rows.rows_of(corpus))):
-                source_features = line_features([pair.source for pair in chunk])
-                target_features = line_features([pair.target for pair in chunk])
-                features.append(np.stack([source_features, target_features]))
-                for pair in chunk:
-                    if pair.blank:
-                        survey.blank.add(pair)
-                    elif is_repeated[row]:
-                        survey.repeated.add(pair)
-                    elif is_held_out(pair, held_out):
-                        survey.overlap.add(pair)
-                    row += 1
-                bar.advance(len(chunk))
-    return survey
+        for chunk in chunks(rows):
+            sources = line_features([pair.source for pair in chunk])
+            targets = line_features([pair.target for pair in chunk])
+            features.append(np.stack([sources, targets]))
+            are_held_out += [is_held_out(pair, held_out) for pair in chunk]
+            bar.advance(len(chunk))
+    return _Survey(
+        rows=rows,
+        blank=_faulty_rows(rows, is_blank),
+        repeated=_faulty_rows(rows, is_repeated),
+        overlap=_faulty_rows(rows, np.array(are_held_out) & ~is_blank & ~is_repeated),
+        features=np.concatenate(features, axis=1),
+    )
+
+
+def _faulty_rows(rows: CorpusRows, is_faulty: NDArray[np.bool_]) -> FaultyPairs:
+    """Count the rows that are marked, and read the first of them."""
+    faulty = np.flatnonzero(is_faulty)
+    examples = [pair.excerpt() for pair in rows.read(faulty[:MAX_EXAMPLES])]
+    return FaultyPairs(len(faulty), examples)
 
 
 def _applicable_rules(languages: Languages, *, has_held_out: bool) -> list[Rule]:
@@ -302,7 +280,7 @@ def _check_rule(
 ) -> list[Finding]:
     """Return the finding in each corpus; `overlap` has a single one, because all pairs count."""
     if rule.name == "overlap":
-        return [_finding_of(rule, survey.overlap, checked=survey.distinct)]
+        return [Finding.of_pairs(rule, survey.overlap, checked=survey.distinct)]
     return [_apply(rule, each) for each in statistics]
 
 
@@ -315,44 +293,22 @@ def _apply(rule: Rule, statistics: CorpusStatistics) -> Finding:
     for pair in pairs:
         if rule.check(pair, statistics):
             faulty.add(pair, rule.locate)
-    return _finding_of(rule, faulty, checked=len(pairs))
-
-
-def _finding_of(rule: Rule, faulty: FaultyPairs, checked: int) -> Finding:
-    """Return the finding about the pairs that break a rule; the caller adds a setting to it."""
-    status: Status = "passed"
-    if faulty.count > rule.min_share * checked:
-        status = "warned"
-    if faulty.count > rule.max_share * checked:
-        status = "failed"
-    return Finding(
-        name=rule.name,
-        status=status,
-        count=faulty.count,
-        checked=checked,
-        meaning=rule.meaning,
-        advice=rule.advice,
-        examples=faulty.examples,
-    )
+    return Finding.of_pairs(rule, faulty, checked=len(pairs))
 
 
 def _check_misalignment(survey: _Survey) -> list[Finding]:
     """Check each corpus with the features of all its lines."""
     rows = survey.rows
     findings: list[Finding] = []
-    for corpus, feature_chunks in enumerate(survey.features):
-        if not feature_chunks:  # one of its files is empty, and another is not
-            findings.append(NO_ALIGNMENT)
-            continue
-        source, target = np.concatenate(feature_chunks, axis=1)
+    for corpus in range(len(rows.corpora)):
+        own_rows = rows.rows_of(corpus)
+        source, target = survey.features[:, own_rows.start : own_rows.stop]
         passages = find_passages(source, target)
-        first_row = rows.rows_of(corpus).start
         places = [
-            rows[first_row + passage.first].where for passage in passages if passage.shift != 0
+            rows[own_rows.start + passage.first].where for passage in passages if passage.shift != 0
         ]
-        # The longer side: a sentence in Chinese has as few characters as an entry of a dictionary.
-        median_length = max(np.median(source["length"]), np.median(target["length"]))
-        findings.append(check_alignment(passages, places, float(median_length)))
+        medians = [np.median(side["length"]) for side in (source, target) if len(side)]
+        findings.append(check_alignment(passages, places, float(max(medians, default=0))))
     return findings
 
 

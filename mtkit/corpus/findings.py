@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -10,10 +10,13 @@ from mtkit.config.language_codes import describe_language
 from mtkit.corpus.languages import is_supported, langid_code
 from mtkit.corpus.misalignment import MIN_LINES, Passage
 from mtkit.corpus.read import Pair
+from mtkit.corpus.rules import Fault
 from mtkit.corpus.statistics import CERTAINTY, CorpusStatistics, Languages, SideStatistics
 from mtkit.report import plural
 
 Status = Literal["passed", "warned", "failed"]
+_STATUSES: Sequence[Status] = ("passed", "warned", "failed")
+"""From the best to the worst."""
 MAX_EXAMPLES = 3
 """Number of faulty pairs that a finding shows at most."""
 MAX_COPIED = 0.5
@@ -63,8 +66,31 @@ class Finding:
     examples: list[dict[str, str]] = field(default_factory=list)
     """Some faulty pairs, in the form of `Pair.excerpt`."""
 
+    @classmethod
+    def of_corpus(
+        cls, name: str, status: Status, note: str, *, meaning: str, advice: str
+    ) -> Finding:
+        """Return a finding about a corpus as a whole; `note` is empty if it passes."""
+        count = int(status != "passed")
+        return cls(name, status, count, checked=1, meaning=meaning, advice=advice, note=note)
 
-SEVERITY: Mapping[Status, int] = {"passed": 0, "warned": 1, "failed": 2}
+    @classmethod
+    def of_pairs(cls, fault: Fault, faulty: FaultyPairs, checked: int) -> Finding:
+        """Return the finding about the pairs that have a fault."""
+        status: Status = "passed"
+        if faulty.count > fault.min_share * checked:
+            status = "warned"
+        if faulty.count > fault.max_share * checked:
+            status = "failed"
+        return cls(
+            name=fault.name,
+            status=status,
+            count=faulty.count,
+            checked=checked,
+            meaning=fault.meaning,
+            advice=fault.advice,
+            examples=faulty.examples,
+        )
 
 
 def merge_findings(findings: Sequence[Finding], names: Sequence[str]) -> Finding:
@@ -75,7 +101,7 @@ def merge_findings(findings: Sequence[Finding], names: Sequence[str]) -> Finding
     """
     if len(findings) == 1:
         return findings[0]
-    worst = max(findings, key=lambda finding: SEVERITY[finding.status])
+    worst = max(findings, key=lambda finding: _STATUSES.index(finding.status))
     notes: list[str] = []
     for finding, name in zip(findings, names, strict=True):
         if finding.status != "passed":
@@ -96,14 +122,12 @@ def check_size(pairs: int, min_pairs: tuple[int, int]) -> Finding:
     if pairs < enough:
         status = "warned" if pairs >= needed else "failed"
     note = f"{pairs:,} distinct pairs; {needed:,} are needed, {enough:,} recommended"
-    return Finding(
+    return Finding.of_corpus(
         name="few pairs",
         status=status,
-        count=int(status != "passed"),
-        checked=1,
+        note="" if status == "passed" else note,
         meaning="the corpus is small",
         advice="add pairs",
-        note="" if status == "passed" else note,
     )
 
 
@@ -112,26 +136,13 @@ def check_files(note: str) -> Finding:
 
     `note`: how long the files are; empty if they are equally long, which passes.
     """
-    return Finding(
+    return Finding.of_corpus(
         name="unequal files",
         status="failed" if note else "passed",
-        count=int(bool(note)),
-        checked=1,
+        note=note,
         meaning="lines are missing",
         advice="make the files equally long; if lines are shifted, `misalignment` names the first",
-        note=note,
     )
-
-
-NO_ALIGNMENT = Finding(
-    name="misalignment",
-    status="passed",
-    count=0,
-    checked=0,
-    meaning="a file is empty",
-    advice="give the other one",
-)
-"""The finding about a corpus without pairs."""
 
 
 def check_alignment(
@@ -223,14 +234,12 @@ def check_languages(
             note += "; if this is right, use the code of the target language as its tag"
         else:
             note += "; if this is right, declare both, such as --languages en ko"
-    return Finding(
+    return Finding.of_corpus(
         name="languages",
         status=status,
-        count=int(bool(note)),
-        checked=1,
+        note=note,
         meaning="languages are not as expected",
         advice="are these the right files?",
-        note=note,
     )
 
 

@@ -54,9 +54,9 @@ _MARKS = [
     re.compile(r"\d"),
     re.compile("[,，、;؛،]"),
     re.compile('["“”„«»「」『』]'),
-    re.compile(r"\w\W?$"),
 ]
-"""Marks of a line: question marks, digits, commas, quotation marks, no punctuation at the end."""
+"""Marks of a line: question marks, digits, commas, quotation marks."""
+_NO_MARK_AT_END = re.compile(r"\w\W?$")
 
 FEATURES = np.dtype([("length", np.uint16), ("marks", np.uint8), ("words", np.uint64)])
 Lines = NDArray[Any]
@@ -71,6 +71,8 @@ def line_features(lines: Sequence[str]) -> Lines:
     rows: list[tuple[int, int, int]] = []
     for line in lines:
         marks = sum(1 << bit for bit, mark in enumerate(_MARKS) if mark.search(line))
+        if _NO_MARK_AT_END.search(line[-2:]):  # in the whole line, this would take half the time
+            marks |= 1 << len(_MARKS)
         words = 0
         for word in _WORD.findall(line.casefold()):
             # Names and cognates begin alike. Other words may set the same bit, as chance pairs do.

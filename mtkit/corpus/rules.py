@@ -56,25 +56,30 @@ _MAY_BE_MOJIBAKE = re.compile("[^\x00-\x7f]{2}|[ÂÃ]")
 _MARKED_LETTER = re.compile(r"[^\W\d_][^\w\s]*")
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A fault that a pair may have."""
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What may be wrong with a pair."""
 
     name: str
     meaning: str
-    """What is wrong with pairs that break the rule."""
     advice: str
     """What to do about these pairs, or what they may be."""
-    check: Callable[[Pair, CorpusStatistics], bool]
-    """Return whether the pair has the fault."""
-    locate: Callable[[str], int] = lambda text: 0
-    """Return where in a text an example should show the fault."""
     recommended_share: float = 0.05
     """Up to this share of pairs, the rule is recommended for `batching.drop`."""
     max_share: float = 0.5
     """Above this share of pairs, the corpus fails."""
     min_share: float = 0.0
     """Up to this share of pairs, the corpus passes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(Fault):
+    """A fault that a pair shows without the other pairs."""
+
+    check: Callable[[Pair, CorpusStatistics], bool]
+    """Return whether the pair has the fault."""
+    locate: Callable[[str], int] = lambda text: 0
+    """Return where in a text an example should show the fault."""
 
 
 def _either_side(
@@ -341,6 +346,13 @@ RULES = (
 )
 """All rules of `batching.drop`. The first rule that a pair breaks is given as the reason."""
 
+BLANK_SIDE = Fault(name="blank", meaning="a side is empty", advice="always dropped")
+REPEATED = Fault(
+    name="repeated pairs",
+    meaning="the same pair again, which would weigh more",
+    advice="keep the first of each",
+    max_share=1.0,
+)
 INVALID_TEXT = Rule(
     name="invalid text",
     meaning="not UTF-8, or letters were lost as U+FFFD",

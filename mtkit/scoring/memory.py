@@ -20,7 +20,6 @@ from mtkit.corpus.rules import normalised
 from mtkit.progress import progress
 from mtkit.scoring.writing import Writing
 
-MIN_WEIGHT = 1e-9
 MAX_COMPARISONS = 250_000_000
 """Most comparisons of a sentence with a training source; they take about half a minute."""
 MIN_SAMPLED, MAX_SAMPLED = 10_000, 250_000
@@ -83,7 +82,7 @@ def translate_by_memory(sources: Sequence[str], training: Sequence[Pair]) -> lis
                 common[np.asarray(rows_by_term[term])] += weights[term]
             both = trained_weights + sum(weights[term] for term in terms)
             # Two empty sentences have nothing in common: 0, not 0/0.
-            similarity = 2 * common / np.maximum(both, MIN_WEIGHT)
+            similarity = 2 * common / np.maximum(both, 1e-9)
             targets.append(training[int(similarity.argmax())].target)
             bar.advance()
     return targets

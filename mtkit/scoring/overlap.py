@@ -34,19 +34,12 @@ def find_overlap(test_pairs: Sequence[Pair], training: Iterable[Pair]) -> Overla
     """Find test sources and targets in the training data; ignore case, width and punctuation."""
     test_sources = [normalised(pair.source) for pair in test_pairs]
     test_targets = [normalised(pair.target) for pair in test_pairs]
-    wanted_sources = set(test_sources)
-    wanted_targets = set(test_targets)
-    # Keep only what the test set has, because the training data may not fit in memory.
-    trained_sources: set[str] = set()
-    trained_targets: set[str] = set()
+    unseen_sources = set(test_sources)
+    unseen_targets = set(test_targets)
     for pair in training:
-        source = normalised(pair.source)
-        target = normalised(pair.target)
-        if source in wanted_sources:
-            trained_sources.add(source)
-        if target in wanted_targets:
-            trained_targets.add(target)
+        unseen_sources.discard(normalised(pair.source))
+        unseen_targets.discard(normalised(pair.target))
     return Overlap(
-        sources=[source in trained_sources for source in test_sources],
-        targets=[target in trained_targets for target in test_targets],
+        sources=[source not in unseen_sources for source in test_sources],
+        targets=[target not in unseen_targets for target in test_targets],
     )

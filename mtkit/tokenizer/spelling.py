@@ -10,20 +10,11 @@ table. All else stays as it is.
 from __future__ import annotations
 
 import unicodedata
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
 
-from mtkit.corpus.characters import (
-    assigned_characters,
-    count_letters,
-    is_letter,
-    is_mark,
-    is_space,
-    title_case,
-)
+from mtkit.corpus.characters import count_letters, is_letter, is_mark, is_space, title_case
 from mtkit.corpus.languages import script_of
 from mtkit.corpus.text import compose, is_blank
 
@@ -31,7 +22,7 @@ MAX_USUAL_SHARE = 0.001
 """Usual share of unknown letters: a vocabulary leaves out the rarest 0.05 % of its corpus."""
 MAX_EXAMPLE = 5
 """Number of different unknown letters that a message shows."""
-_LONG_DASHES = "—―⸺⸻︱﹘"
+LONG_DASHES = "—―⸺⸻︱﹘"
 """Dashes that need no space around them, where a hyphen would join two words."""
 _OPENING_QUOTES, _CLOSING_QUOTES = "‘‛‚“‟„‹«「『〝", "’”›»」』〞〟"
 """Quotes that stand on one side of a quotation only; in some languages, “ also ends one."""
@@ -41,7 +32,7 @@ _STAND_INS = {
     '"“”„‟«»＂″״「」『』〝〞〟❝❞': f"{_DOUBLE_QUOTES} {_SINGLE_QUOTES}",
     "‹›": f"‹ › {_DOUBLE_QUOTES} {_SINGLE_QUOTES}",
     "-‐‑‒–−־": "- – ‐ ‑ — ―",
-    _LONG_DASHES: "— ― - –",
+    LONG_DASHES: "— ― - –",
     "•‣◦·∙●○■□▪▶►◆": "• · ▪ * -",
     "⁄∕": "/",
     "，、،": ",",
@@ -77,9 +68,11 @@ class SourceSpelling:
         `subwords`: all of its pieces that are text.
         """
         self._can_spell = can_spell
-        self._is_known = cache(can_spell)  # of single characters only
+        self.is_known = cache(can_spell)
+        """Return whether the vocabulary has a character."""
         self._subwords = subwords
-        self._find = cache(self._search)
+        self.find_nearest = cache(self._search)
+        """Return what `_search` finds."""
 
     def respell(self, line: str) -> str:
         """Return the line with the nearest known characters."""
@@ -102,7 +95,7 @@ class SourceSpelling:
             return ""
         spelled = self.respell(line)
         return "".join(
-            letter for letter in spelled if is_letter(letter) and not self._is_known(letter)
+            letter for letter in spelled if is_letter(letter) and not self.is_known(letter)
         )
 
     def lacks_script_of(self, line: str) -> bool:
@@ -110,34 +103,12 @@ class SourceSpelling:
         unknown = self.unknown_letters(line)
         if not unknown or len(unknown) < count_letters(self.respell(line)):
             return False
-        return self._scripts.isdisjoint(map(script_of, unknown))
-
-    def tables(self) -> dict[str, Any]:
-        """Return all that `respell` and `lacks_script_of` look up, for a program without mtkit.
-
-        Tables of characters list for each spelling those that it stands for; marks are left out.
-        """
-        nearest: defaultdict[str, str] = defaultdict(str)
-        nearest_opening: defaultdict[str, str] = defaultdict(str)
-        for character in assigned_characters():
-            closing = self._find(character, False)
-            if closing is None or _is_accent(character) or self._is_known(character):
-                continue
-            nearest[closing] += character
-            opening = self._find(character, True)
-            if opening is not None and opening != closing:
-                nearest_opening[opening] += character
-        return {
-            "nearest": nearest,
-            "nearestOpening": nearest_opening,
-            "longDashes": _LONG_DASHES,
-            "scripts": sorted(filter(None, self._scripts)),
-        }
+        return self.scripts.isdisjoint(map(script_of, unknown))
 
     def _is_spelled(self, line: str) -> bool:
         """Return whether the vocabulary can spell the line as it is."""
         # A character can be known as a part of a longer subword only.
-        return all(map(self._is_known, set(line))) or self._can_spell(line)
+        return all(map(self.is_known, set(line))) or self._can_spell(line)
 
     def _spell(self, line: str) -> list[str]:
         """Return the spelling of each character of a line; "" for one that is left out."""
@@ -146,7 +117,7 @@ class SourceSpelling:
         """The last character that was written, on which marks stand."""
         for offset, character in enumerate(line):
             spelling = character
-            if not self._is_known(character):
+            if not self.is_known(character):
                 spelling = self._replace(line, offset, base)
             spellings.append(spelling)
             base = spelling[-1:] or base
@@ -155,14 +126,14 @@ class SourceSpelling:
     def _replace(self, line: str, offset: int, base: str) -> str:
         """Return the spelling of an unknown character of a line; itself if nothing is near."""
         character = line[offset]
-        if _is_accent(character):
+        if is_accent(character):
             # On an unknown letter it stays: perhaps the model knows their script by its bytes.
-            return "" if self._is_known(base) else character
+            return "" if self.is_known(base) else character
         before, after = _neighbours(line, offset)
-        nearest = self._find(character, _opens(character, before, after))
+        nearest = self.find_nearest(character, _opens(character, before, after))
         if nearest is None:
             return character
-        if character in _LONG_DASHES and nearest not in _LONG_DASHES:
+        if character in LONG_DASHES and nearest not in LONG_DASHES:
             space_before = "" if is_space(before) else " "
             space_after = "" if is_space(after) else " "
             return f"{space_before}{nearest}{space_after}"
@@ -230,7 +201,7 @@ class SourceSpelling:
         return sorted(set("".join(self._subwords)))
 
     @cached_property
-    def _scripts(self) -> set[str | None]:
+    def scripts(self) -> set[str | None]:
         """The scripts of all letters in the vocabulary."""
         return {script_of(letter) for letter in self._characters if is_letter(letter)}
 
@@ -275,7 +246,7 @@ def _stand_ins() -> dict[str, list[str]]:
     return rows
 
 
-def _is_accent(character: str) -> bool:
+def is_accent(character: str) -> bool:
     """Return whether the character is a visible mark."""
     return is_mark(character) and not is_blank(character)
 

@@ -286,11 +286,8 @@ def train_model(
 
 def _translate_error(message: str, settings: TokenizerSettings, name: str) -> MtkitError:
     """Return an error that explains SentencePiece's message, and names the setting to change."""
-    side = ""
-    if name == SOURCE_MODEL:
-        side = " of the source side"
-    elif name == TARGET_MODEL:
-        side = " of the target side"
+    sides = {SOURCE_MODEL: " of the source side", TARGET_MODEL: " of the target side"}
+    side = sides.get(name, "")
     setting = f"tokenizer.vocab_size: {settings.vocab_size}"
 
     largest = re.search(r"Vocabulary size too high .* value <= (\d+)", message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from collections import defaultdict
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -33,6 +34,7 @@ from mtkit.plugins import load_plugin
 from mtkit.report import say
 from mtkit.symbols import BOS, PAD, SPACE
 from mtkit.tokenizer.pieces import model_from_bytes
+from mtkit.tokenizer.spelling import LONG_DASHES, SourceSpelling, is_accent
 
 SCRIPTS = ("characters", "sentencepiece", "spelling", "steps", "loops", "model", "translator")
 """The files of the translator; each needs only those before it."""
@@ -43,7 +45,6 @@ MAX_FAST_PARAMETERS = 20_000_000
 PAGE_LIMITS = (
     "the page searches greedily, as `mtkit translate --beam 1`",
     "the page ends sentences by simpler rules",
-    "the page does not replace letters of another script within a word",
     "the page copies ICU messages, such as {count, plural, ...}, as they are",
     "the page reads emphasis, links and entities within words as text",
 )
@@ -75,7 +76,7 @@ def _export(opened: OpenedModel, output: Path) -> None:
             for tag, number in sorted(opened.tokenizer.tags.items())
         },
         "tokenizers": [spm.decode() for spm in spms],
-        "spelling": opened.tokenizer.source_spelling.tables(),
+        "spelling": _tabulate_spelling(opened.tokenizer.source_spelling),
         "titles": _unusual_title_cases(),
         "patterns": load_plugin("actions", "span_patterns"),
         "unreliable_flags": sorted(load_estimator(opened.artifact).unreliable_flags),
@@ -94,6 +95,29 @@ def _export(opened: OpenedModel, output: Path) -> None:
     parameters = sum(weight.numel() for weight in weights.values())
     if parameters > MAX_FAST_PARAMETERS:
         say(f"limit: the page is slow, because the model has {parameters / 1e6:.0f} M parameters")
+
+
+def _tabulate_spelling(spelling: SourceSpelling) -> dict[str, Any]:
+    """Return what `SourceSpelling` looks up.
+
+    Tables of characters list for each spelling those that it stands for; marks are left out.
+    """
+    nearest: defaultdict[str, str] = defaultdict(str)
+    nearest_opening: defaultdict[str, str] = defaultdict(str)
+    for character in assigned_characters():
+        closing = spelling.find_nearest(character, False)
+        if closing is None or is_accent(character) or spelling.is_known(character):
+            continue
+        nearest[closing] += character
+        opening = spelling.find_nearest(character, True)
+        if opening is not None and opening != closing:
+            nearest_opening[opening] += character
+    return {
+        "nearest": nearest,
+        "nearestOpening": nearest_opening,
+        "longDashes": LONG_DASHES,
+        "scripts": sorted(filter(None, spelling.scripts)),
+    }
 
 
 def _check_exportable(opened: OpenedModel) -> None:
