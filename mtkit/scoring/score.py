@@ -15,10 +15,10 @@ from mtkit.artifacts.manifest import kind_at
 from mtkit.artifacts.records import OMITTED_IF_EMPTY
 from mtkit.artifacts.runs import config_of
 from mtkit.errors import UserError
+from mtkit.plugins import load_plugin
 from mtkit.report import header, plural, printable, say, table, warn, wrap
 from mtkit.scoring import metrics
 from mtkit.scoring.line_files import TextsToScore, read_texts
-from mtkit.scoring.line_scores import LINE_SCORES, read_line_scores, score_by_lines
 from mtkit.scoring.metrics import (
     MAIN_METRICS,
     ReferenceTexts,
@@ -35,6 +35,8 @@ COMPARISONS = (
     ("p-value", "p_value", "{value:.4f}"),
 )
 """Rows below a score that compare it with the first system: label, field, format."""
+LINE_SCORES = "scores"
+"""The key of the scores of lines by another program among the metrics."""
 WITH_DIFFERENCE = {*MAIN_METRICS, LINE_SCORES}
 """Metrics whose difference from the first system is shown."""
 
@@ -111,7 +113,10 @@ def score_files(
             f"--scores: {plural(len(line_scores), 'file')} for {plural(len(texts), 'system')}; "
             "give one for each system, in the same order"
         )
-    means = score_by_lines(read_line_scores(line_scores, lines=len(right[0])), test=paired)
+    means: list[Score] = []
+    if line_scores:
+        mean_line_scores = load_plugin("actions", "line_scores")
+        _, means = mean_line_scores(line_scores, lines=len(right[0]), test=paired)
     writing = Writing.of(language or _language_of_run(references), right[0])
     systems = score_systems(texts, right, writing, paired)
     copied_source = score_rows(range(len(sources)), sources, right, writing) if sources else {}
@@ -132,10 +137,9 @@ def score_line_files(paths: Sequence[Path], *, paired: bool = False) -> list[Sys
     Raises:
         UserError: as `score_files`, or `paired` and there is only one file.
     """
-    numbers = read_line_scores(paths)
-    means = score_by_lines(numbers, test=paired)
+    lines, means = load_plugin("actions", "line_scores")(paths, test=paired)
     return [
-        SystemScores(str(path), len(numbers[0]), scores={LINE_SCORES: mean})
+        SystemScores(str(path), lines, scores={LINE_SCORES: mean})
         for path, mean in zip(paths, means, strict=True)
     ]
 

@@ -20,13 +20,19 @@ TRIALS = 10_000
 """Number of trials of approximate randomisation, as for BLEU (Riezler and Maxwell 2005)."""
 SEED = 12_345
 """As in sacreBLEU."""
-LINE_SCORES = "scores"
-"""The key of these scores among the metrics."""
 SIGNATURE = f"mean|bs:{SAMPLES}|ar:{TRIALS}|seed:{SEED}"
 WIDE_RANGE = 10.0
 """Scores that differ by more, such as those from 0 to 100, have 2 decimals, all others 4."""
 
 _Numbers = NDArray[np.float64]
+
+
+def mean_line_scores(
+    paths: Sequence[Path], *, lines: int | None = None, test: bool = False
+) -> tuple[int, list[Score]]:
+    """Return the number of lines, and the mean of each file; arguments and errors are as below."""
+    systems = read_line_scores(paths, lines)
+    return len(systems[0]), score_by_lines(systems, test=test)
 
 
 def read_line_scores(paths: Sequence[Path], lines: int | None = None) -> list[list[float]]:
@@ -79,8 +85,6 @@ def score_by_lines(systems: Sequence[Sequence[float]], *, test: bool = False) ->
     Raises:
         UserError: a test needs a second system, or another number of lines.
     """
-    if not systems:
-        return []
     scores = np.array(systems, np.float64)  # (systems, lines)
     lines = scores.shape[1]
     if test:

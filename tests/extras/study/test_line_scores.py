@@ -10,13 +10,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from texts import HYPOTHESES, OTHERS, REFERENCES, write
 
 from commands import call
 from mtkit.artifacts.records import dump_record
 from mtkit.errors import UserError
-from mtkit.scoring.line_scores import LINE_SCORES, read_line_scores, score_by_lines
-from mtkit.scoring.score import score_files, score_line_files, score_lines
+from mtkit.extras.study.line_scores import read_line_scores, score_by_lines
+from mtkit.scoring.score import LINE_SCORES, score_files, score_line_files, score_lines
+
+REFERENCES = ["Ein Hund rennt über die Wiese.", "Am 3. Mai regnete es."]
+HYPOTHESES = ["Ein hund läuft über die Wiese.", "Am 3. Mai regnete es sehr."]
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
 
 
 def draw(count: int, mean: float, seed: int) -> list[float]:
@@ -89,7 +96,7 @@ def test_files_of_other_lengths_are_refused(tmp_path: Path) -> None:
 
 def test_scores_stand_below_the_metrics(tmp_path: Path) -> None:
     reference = write(tmp_path / "ref", REFERENCES)
-    systems = [write(tmp_path / "a", HYPOTHESES), write(tmp_path / "b", OTHERS)]
+    systems = [write(tmp_path / "a", HYPOTHESES), write(tmp_path / "b", REFERENCES)]
     numbers = [[str(score) for score in draw(len(REFERENCES), 0.8, seed)] for seed in (1, 2)]
     files = [write(tmp_path / f"{n}.scores", lines) for n, lines in enumerate(numbers)]
     scored = score_files([reference], systems, line_scores=files)
