@@ -1,15 +1,10 @@
-"""Read the pairs of a corpus, as a stream: two parallel texts, a table, or a dataset.
-
-A dataset is on the Hugging Face hub, or a local folder that the `datasets` library can load. A
-folder is streamed. A dataset of the hub is downloaded once, so later stages need no network.
-"""
+"""Read the pairs of a corpus, as a stream: two parallel texts, a table, or a dataset."""
 
 from __future__ import annotations
 
-import logging
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +13,11 @@ from zlib import crc32
 from mtkit.artifacts.manifest import hash_file, sha256_of
 from mtkit.config.base import Paths
 from mtkit.config.corpora import Corpus, DatasetCorpus, TableCorpus, TextCorpus, listed
-from mtkit.corpus.columns import text_at
 from mtkit.corpus.files import count_lines, existing_file, listed_paths, read_lines
 from mtkit.corpus.importers import Texts, find_importer, name_suffixes, place_of
 from mtkit.corpus.text import is_blank, normalise
-from mtkit.errors import MtkitError, UserError
+from mtkit.errors import UserError
+from mtkit.plugins import load_plugin
 from mtkit.report import plural
 
 MAX_EXCERPT = 80
@@ -147,7 +142,7 @@ def _import(corpus: Corpus) -> Iterator[tuple[str, int, str, str]]:
             for path in listed_paths(corpus.table):
                 yield from _read_table(corpus, path)
         case DatasetCorpus():
-            yield from _read_dataset(corpus)
+            yield from load_plugin("actions", "read_dataset")(corpus)
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
@@ -225,23 +220,8 @@ def _content(corpus: Corpus, hash_text: Callable[[Path], str]) -> dict[str, Any]
     if isinstance(corpus, TableCorpus):
         sheet = [] if corpus.sheet is None else [corpus.sheet]
         return {"table": [hash_files(corpus.table), columns, *sheet]}
-    folder = Path(corpus.dataset)
-    with _dataset_errors(corpus):
-        if folder.is_dir():
-            text = {
-                file.relative_to(folder).as_posix(): hash_text(file)
-                for file in _files_of_dataset(folder)
-            }
-        else:
-            text = _load(corpus)._fingerprint
-        return {"dataset": [corpus.name, corpus.split, columns, text]}
-
-
-def _files_of_dataset(folder: Path) -> Iterator[Path]:
-    for file in folder.rglob("*"):
-        is_cache = file.name.startswith("cache-")  # `datasets` writes cache-….arrow there
-        if file.is_file() and not is_cache:
-            yield file
+    hash_dataset = load_plugin("actions", "hash_dataset")
+    return {"dataset": [corpus.name, corpus.split, columns, hash_dataset(corpus, hash_text)]}
 
 
 def _pair_files(corpus: TextCorpus) -> Iterator[tuple[str, str]]:
@@ -278,47 +258,3 @@ def _read_table(corpus: TableCorpus, path: str) -> Texts:
     if importer is None:
         raise UserError(f"{path}: the name of a table ends in {name_suffixes()}")
     return importer.read(path, (corpus.source_column, corpus.target_column))
-
-
-def _read_dataset(corpus: DatasetCorpus) -> Texts:
-    with _dataset_errors(corpus):
-        for number, record in enumerate(_load(corpus), 1):
-            where = f"{corpus.dataset}:{number}"
-            source = text_at(record, corpus.source_column, where)
-            target = text_at(record, corpus.target_column, where)
-            yield corpus.dataset, number, source, target
-
-
-@contextmanager
-def _dataset_errors(corpus: DatasetCorpus) -> Iterator[None]:
-    """Re-raise the errors of `datasets` and the libraries it calls as UserErrors."""
-    try:
-        yield
-    except MtkitError:
-        raise
-    except Exception as error:  # of any library that `datasets` calls for a format
-        first_line, _, _ = str(error).partition("\n")
-        reason = first_line or type(error).__name__
-        raise UserError(
-            f"{corpus.dataset}: the library `datasets` cannot load it ({reason})"
-        ) from error
-
-
-def _load(corpus: DatasetCorpus) -> Any:
-    import datasets
-    from huggingface_hub.utils.tqdm import disable_progress_bars
-
-    datasets.disable_progress_bars()
-    disable_progress_bars()
-    for library in ("datasets", "huggingface_hub"):
-        logging.getLogger(library).setLevel(logging.CRITICAL)
-    path = Path(corpus.dataset)
-    if path.exists() and not path.is_dir():
-        raise ValueError("give a folder, or a table as `table`")
-    is_slice = "[" in corpus.split  # such as train[:10], which cannot be streamed
-    return datasets.load_dataset(
-        corpus.dataset,
-        corpus.name,
-        split=corpus.split,
-        streaming=path.exists() and not is_slice,
-    )

@@ -68,11 +68,26 @@ class SourceSpelling:
         `subwords`: all of its pieces that are text.
         """
         self._can_spell = can_spell
-        self.is_known = cache(can_spell)
-        """Return whether the vocabulary has a character."""
         self._subwords = subwords
-        self.find_nearest = cache(self._search)
-        """Return what `_search` finds."""
+        # Dicts, because `cache` cannot be pickled for other processes.
+        self._known: dict[str, bool] = {}
+        self._nearest: dict[tuple[str, bool], str | None] = {}
+
+    def is_known(self, character: str) -> bool:
+        """Return whether the vocabulary has a character."""
+        if character not in self._known:
+            self._known[character] = self._can_spell(character)
+        return self._known[character]
+
+    def find_nearest(self, character: str, is_opening: bool) -> str | None:
+        """Return the nearest known spelling of an unknown character, or None.
+
+        `is_opening`: of quotes, whether the character stands before a quotation.
+        """
+        key = (character, is_opening)
+        if key not in self._nearest:
+            self._nearest[key] = self._search(*key)
+        return self._nearest[key]
 
     def respell(self, line: str) -> str:
         """Return the line with the nearest known characters."""
@@ -140,10 +155,6 @@ class SourceSpelling:
         return nearest
 
     def _search(self, character: str, is_opening: bool) -> str | None:
-        """Return the nearest known spelling of an unknown character, or None.
-
-        `is_opening`: of quotes, whether the character stands before a quotation.
-        """
         whole = self._first_known(dict.fromkeys(self._similar(character, is_opening)))
         parts = unicodedata.normalize("NFKD", character)
         if whole is not None or parts == character or parts.startswith(" "):

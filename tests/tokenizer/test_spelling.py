@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -65,6 +67,7 @@ NEAREST_OF_TYPED = [
     ),
     ("straße Æsop œuvre", "strasse AEsop oeuvre"),
     ("e\u0301 o\u0323\u0300 n\u0303 z\u0351\u036b", "e o n z"),
+    ("\u0301a", "a"),
     ("a，b；c？d！e：f（g）", "a,b;c?d!e:f(g)"),
     ("a؟ b، c؛ d。 e、", "a? b, c; d. e,"),
 ]
@@ -124,6 +127,19 @@ def test_a_word_of_another_script_is_not_read_by_its_looks(word: str, typed: Tok
     assert typed.source_spelling.respell(word) == word
     assert typed.source_spelling.respell(f"the {word} is") == f"the {word} is"
     assert typed.source_spelling.unknown_letters(f"the {word} is") == word
+
+
+def test_a_letter_of_another_script_within_a_word_stays_and_counts_as_unknown(
+    typed: Tokenizer,
+) -> None:
+    assert typed.source_spelling.respell("pаypal") == "pаypal"
+    assert typed.source_spelling.unknown_letters("pаypal") == "а"
+
+
+def test_a_tokenizer_that_was_sent_to_another_process_spells_alike(typed: Tokenizer) -> None:
+    line = NEAREST_OF_TYPED[0][0]
+    expected = typed.encode_source([line])
+    assert pickle.loads(pickle.dumps(typed)).encode_source([line]) == expected
 
 
 @pytest.mark.parametrize("sign", "€§→♪∞©°×÷{}[]<>=+#@~^|\\_")

@@ -569,7 +569,8 @@ def test_a_foreign_config_makes_no_file_be_used_that_its_run_was_not_made_of(
 ) -> None:
     monkeypatch.setenv("HOME", str(corpus))
     tsv("own.tsv", "own")
-    monkeypatch.setattr("mtkit.corpus.read._load", lambda _: pytest.fail("loaded a dataset"))
+    load = "mtkit.extras.datasets.dataset._load"
+    monkeypatch.setattr(load, lambda _: pytest.fail("loaded a dataset"))
     saved = Path("given/config.yaml")
     config = yaml.safe_load(saved.read_text("utf-8"))
     named = FOREIGN[kind]()
