@@ -22,7 +22,7 @@ PAIRED = ("bpt", "ept")
 TEXTS = ("hi", "sub")
 """Elements that only mark a part of the text."""
 ENDS = ("ept", "end")
-"""The element, and the position of an isolated code, that end a pair."""
+"""The element, or the position of an isolated code, that ends a pair."""
 BEGINS = ("bpt", "begin")
 MAX_CODE_CHARACTERS = 1000
 """Longest content that is written as it is."""
@@ -64,19 +64,13 @@ def _is_readable(content: str) -> bool:
     return not content.strip() or _SIGN.search(content) is not None
 
 
-CodedText = list[str | Code]
-"""Texts and codes, in order."""
-
-
 def read_segment(element: Any) -> Iterator[str | Code]:
-    """Yield the texts and codes of a segment, an element of lxml.
+    """Yield the texts and codes of an element.
 
     An element that TMX does not know, such as `<g id="1">` of XLIFF, is written as a tag.
     """
     yield element.text or ""
     for child in element:
-        if not isinstance(child.tag, str):  # an unknown entity: lxml then refuses the file
-            continue
         name = local_name(child.tag)
         if name in CODES:
             yield Code(name, dict(child.attrib), "".join(child.itertext()))
@@ -114,22 +108,17 @@ class CodeWriter:
     _numbers: dict[tuple[str, str], int] = field(default_factory=dict, init=False)
     """Numbers of the codes in this unit."""
 
-    @property
-    def count(self) -> int:
-        """Number of codes."""
-        return self.readable + self.numbered
-
     def start_unit(self) -> None:
         """Forget the numbers of the unit before."""
         self._numbers = {}
 
-    def write(self, segment: CodedText) -> str:
-        """Return the text of a segment."""
-        codes = [part for part in segment if isinstance(part, Code)]
-        if not codes:
-            return "".join(map(str, segment))
-        # Both codes of a pair are written in the same way.
-        numbered_pairs = {code.pair for code in codes if not code.is_readable} - {None}
+    def write(self, element: Any) -> str:
+        """Return the text of a segment, an element of lxml."""
+        segment = list(read_segment(element))
+        numbered_pairs: set[str] = set()  # both codes of a pair are written in the same way
+        for part in segment:
+            if isinstance(part, Code) and part.pair is not None and not part.is_readable:
+                numbered_pairs.add(part.pair)
         orders: Counter[str] = Counter()
         begun: dict[str | None, int] = {}
         written: list[str] = []
@@ -140,8 +129,9 @@ class CodeWriter:
                 written.append(part.content)
                 self.readable += 1
             else:
-                number = begun.get(part.pair) if part.element == "ept" else None
-                if number is None:
+                if part.element == "ept" and part.pair in begun:
+                    number = begun[part.pair]
+                else:
                     number = self._number_of(part, orders)
                 if part.element == "bpt":
                     begun[part.pair] = number
@@ -168,9 +158,7 @@ class CodeWriter:
 
 
 def _numbered_tag(code: Code, number: int) -> str:
-    roles = (code.element, code.attributes.get("pos"))
-    if any(role in ENDS for role in roles):
+    position = code.attributes.get("pos", code.element)
+    if position in ENDS:
         return f"</{number}>"
-    if any(role in BEGINS for role in roles):
-        return f"<{number}>"
-    return f"<{number}/>"
+    return f"<{number}>" if position in BEGINS else f"<{number}/>"

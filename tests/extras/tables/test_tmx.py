@@ -405,14 +405,14 @@ HOSTILE: dict[str, tuple[str, str]] = {
         "m.tmx:2: not XML .Entity 'nbsp' not defined",
     ),
     "a cut file": (tmx(ONE)[:-40], "m.tmx:2: not XML .AttValue"),
-    "an empty file": ("", "m.tmx:1: not XML .no element"),
+    "an empty file": ("", "m.tmx:1: not XML .Document is empty"),
     "no XML": ("a\tb\n", "m.tmx:1: not XML"),
     "HTML": ("<html><body/></html>", "m.tmx:1: not a translation memory: its root is <html>"),
     "crossed tags": (
         tmx(ONE).replace("</tuv>", "</tu>"),
         "m.tmx:2: not XML .Opening and ending tag mismatch",
     ),
-    "one language": (tmx([[("en", "a")], [("en", "b")]]), r"m.tmx: .*one language, en \(2\)"),
+    "one language": (tmx([[("en", "a")], [("en", "b")]]), r"m.tmx: .*one language: en \(2\)"),
     "no languages": (tmx([[("", "a")]]), "m.tmx: its texts name no languages"),
     "no units": (tmx([]), "m.tmx has no translation units"),
     "an unknown encoding": (
