@@ -87,6 +87,7 @@ OLD_LINE_ENDS_WARNING = (
     "carriage returns do not end a line; convert old Mac line ends with: tr '\\r' '\\n'"
 )
 """Of carriage returns within a line: a carriage return alone ended lines on old Macs."""
+INVALID_UTF8 = "invalid UTF-8 replaced"
 PACKINGS: Mapping[str, tuple[str, bytes, Callable[[io.BufferedReader], io.BufferedIOBase]]] = {
     "gzip": (".gz", rb"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
     "zstd": (
@@ -159,17 +160,20 @@ def input_lines(path: Path | None) -> Generator[str]:
         yield from text_lines(file, str(path or "stdin"))
 
 
-def text_lines(file: io.BufferedReader, name: str) -> Iterator[str]:
+def text_lines(file: io.BufferedReader, name: str, *, is_strict: bool = False) -> Iterator[str]:
     """Yield the lines of an open file, without line ends and byte order mark.
 
-    A line over MAX_LINE_BYTES is blank. Invalid UTF-8 is replaced. Each kind of fault gives one
-    warning, and so do carriage returns that do not end a line. Errors are as in `text_blocks`.
+    A line over MAX_LINE_BYTES is blank. Invalid UTF-8 is replaced, or an error if `is_strict`. Each
+    kind of fault gives one warning, and so do carriage returns that do not end a line. Other errors
+    are as in `text_blocks`.
     """
     first_lines: dict[str, int] = {}  # the first line with each fault
     counts: Counter[str] = Counter()
     for number, raw in enumerate(split_lines(text_blocks(file, name)), 1):
         # utf-8-sig leaves out a byte order mark.
         line, fault = _decode_line(raw, "utf-8-sig" if number == 1 else "utf-8")
+        if fault == INVALID_UTF8 and is_strict:
+            raise UserError(f"{name}:{number}: not UTF-8; convert the file")
         if fault:
             first_lines.setdefault(fault, number)
             counts[fault] += 1
@@ -180,7 +184,7 @@ def text_lines(file: io.BufferedReader, name: str) -> Iterator[str]:
 
 
 def _decode_line(raw: bytes, encoding: str) -> tuple[str, str]:
-    """Return the text of a line, and its first fault; "" if it has none."""
+    """Return the text of a line, and a fault of it; "" if it has none."""
     fault = ""
     if CARRIAGE_RETURN in raw:
         raw = raw.rstrip(b"\r")
@@ -191,7 +195,7 @@ def _decode_line(raw: bytes, encoding: str) -> tuple[str, str]:
     try:
         return raw.decode(encoding), fault
     except UnicodeDecodeError:
-        return raw.decode(encoding, errors="replace"), fault or "invalid UTF-8 replaced"
+        return raw.decode(encoding, errors="replace"), INVALID_UTF8
 
 
 def is_utf16(path: str) -> bool:

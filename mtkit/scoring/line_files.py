@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mtkit.corpus.files import (
-    MAX_LINE_BYTES,
-    OLD_LINE_ENDS_WARNING,
-    open_input,
-    split_lines,
-    text_blocks,
-)
+from mtkit.corpus.files import open_input, text_lines
 from mtkit.corpus.text import is_blank, is_presplit, normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, say, warn
@@ -97,31 +90,14 @@ def _is_tokenised(lines: Sequence[str]) -> bool:
 
 
 def load_lines(path: Path | None) -> list[str]:
-    """Read lines from a file or stdin and normalise them; only a line feed ends a line.
-
-    A line over MAX_LINE_BYTES is read as blank, with a warning.
+    """Read lines from a file or stdin and normalise them, as `text_lines` does.
 
     Raises:
         UserError: the file is missing, empty, damaged or not UTF-8.
     """
     name = str(path or STDIN)
-    lines: list[str] = []
-    has_old_line_ends = False
     with open_input(path) as file:
-        for number, raw in enumerate(split_lines(text_blocks(file, name)), 1):
-            if number == 1:
-                raw = raw.removeprefix(codecs.BOM_UTF8)
-            if len(raw) > MAX_LINE_BYTES:
-                warn(f"{name}:{number}: longer than 1 MiB, read as an empty line")
-                raw = b""
-            try:
-                line = raw.removesuffix(b"\r").decode()
-            except UnicodeDecodeError:
-                raise UserError(f"{name}:{number}: not UTF-8; convert the file") from None
-            has_old_line_ends = has_old_line_ends or "\r" in line
-            lines.append(normalise(line))
+        lines = [normalise(line) for line in text_lines(file, name, is_strict=True)]
     if not lines:
         raise UserError(f"{name} is empty, so there is nothing to score")
-    if has_old_line_ends:
-        warn(f"{name}: {OLD_LINE_ENDS_WARNING}")
     return lines

@@ -133,7 +133,7 @@ def test_windows_line_ends_are_no_fault_but_blank_references_are(
     assert capsys.readouterr().err == ""
     old.write_bytes("\r".join(REFERENCES).encode())
     score_files([old], [write(tmp_path / "one", ["x"])])
-    assert "old: " in capsys.readouterr().err
+    assert "old:1: " in capsys.readouterr().err
     for line in ("", " ", "\u200b"):
         with pytest.raises(UserError, match="blank has only blank lines"):
             score_files([write(blank, [line] * len(REFERENCES))], [windows])
