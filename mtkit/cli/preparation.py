@@ -125,10 +125,12 @@ def init(
     sheet: Sheet = None,
     languages: Languages = None,
     valid: Annotated[
-        tuple[Path, Path] | None, Option(metavar="S T", help="Validation set (default: held out).")
+        tuple[Path, Path] | None,
+        Option(metavar="S T", help="Validation set; name a table twice (default: held out)."),
     ] = None,
     test: Annotated[
-        tuple[Path, Path] | None, Option(metavar="S T", help="Test set (default: held out).")
+        tuple[Path, Path] | None,
+        Option(metavar="S T", help="Test set; name a table twice (default: held out)."),
     ] = None,
     given: Annotated[
         str | None,
@@ -138,8 +140,8 @@ def init(
         tuple[Path, Path] | None,
         Option(
             metavar="S T",
-            help="With --from: text that must not be translated worse (default: the validation "
-            "set of MODEL).",
+            help="With --from: text that must not be translated worse; name a table twice "
+            "(default: the validation set of MODEL).",
         ),
     ] = None,
     new_vocabulary: Annotated[
@@ -177,18 +179,23 @@ def init(
                 "each corpus, such as --tags yor hau"
             )
         corpora = [named_corpus(source, target, columns, languages, sheet)]
-    from mtkit.config.corpora import TextCorpus
     from mtkit.init.init import init as init_corpus
     from mtkit.init.proposal import InitOptions
 
     if len(corpora) > 1:
         refuse("is for one language; for several, write data.keep with tags", keep=keep)
-    named: dict[str, TextCorpus] = {}
+    named: dict[str, Corpus] = {}
     for part, files in (("valid", valid), ("test", test), ("keep", keep)):
-        if files is not None:
-            source_file, target_file = map(str, files)
-            tag = corpora[0].target_tag if part == "keep" else None
-            named[part] = TextCorpus(source=source_file, target=target_file, target_tag=tag)
+        if files is None:
+            continue
+        first, second = map(str, files)
+        if first == second:
+            named[part] = named_corpus(first, None, columns, languages, sheet)
+        else:
+            named[part] = named_corpus(first, second, None)
+    if "keep" in named:
+        tag = corpora[0].target_tag
+        named["keep"] = named["keep"].model_copy(update={"target_tag": tag})
     options = InitOptions(
         corpora=corpora,
         minutes=minutes,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts.runs import unused_run
-from mtkit.config.corpora import Corpus, TextCorpus
+from mtkit.config.corpora import Corpus
 from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import Languages
 from mtkit.init.config_text import Sections
@@ -29,11 +29,11 @@ class InitOptions:
     """The command line, for the first line of the config."""
     languages: Languages = (None, None)
     run: str | None = None
-    existing: Mapping[str, TextCorpus] = field(default_factory=dict)
+    existing: Mapping[str, Corpus] = field(default_factory=dict)
     """Validation and test sets of the user, by part; these are not held out."""
     given: str | None = None
     """The model to adapt; None: train a new one."""
-    keep: TextCorpus | None = None
+    keep: Corpus | None = None
     """Text that an adapted model must not translate worse."""
     new_vocabulary: bool = False
     """Whether the vocabulary of the given model grows by subwords of the new text."""

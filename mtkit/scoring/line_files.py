@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mtkit.corpus.files import open_input, text_lines
+from mtkit.corpus.importers import find_importer
 from mtkit.corpus.text import is_blank, is_presplit, normalise
 from mtkit.errors import UserError
 from mtkit.report import plural, say, warn
@@ -96,6 +97,11 @@ def load_lines(path: Path | None) -> list[str]:
         UserError: the file is missing, empty, damaged or not UTF-8.
     """
     name = str(path or STDIN)
+    if find_importer(name) is not None:
+        raise UserError(
+            f"{name} is a table, not text; to score two columns of one table, give it alone with "
+            "--columns R T"
+        )
     with open_input(path) as file:
         lines = [normalise(line) for line in text_lines(file, name, is_strict=True)]
     if not lines:

@@ -373,6 +373,7 @@ def test_translations_in_a_table_are_scored_by_its_columns(
         assert header.split() == ["column", "translation"]
         assert list(map(str.split, scores)) == list(map(str.split, expected))
     for problem, arguments in {
+        "t.csv is a table, not text; to score two columns": ["-r", "t.csv", "h.txt"],
         "--columns needs one table": ["-r", "t.csv", "h.txt", "--columns", "Igbo", "translation"],
         "no column 'x'": ["t.csv", "--columns", "x", "translation"],
         "--source cannot be used with --columns": [

@@ -16,13 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import call
-from mtkit.config.corpora import TableCorpus
+from mtkit.config.corpora import TableCorpus, TextCorpus
 from mtkit.corpus.columns import Columns
 from mtkit.corpus.files import count_lines, input_lines, read_lines
 from mtkit.corpus.importers import find_importer
 from mtkit.corpus.read import read_pairs
 from mtkit.corpus.text import normalise
 from mtkit.errors import UserError
+from mtkit.init.proposal import InitOptions
 from mtkit.scoring.line_files import load_lines
 
 SENTENCES = [
@@ -229,6 +230,20 @@ def test_two_tables_are_no_source_and_target(capsys: pytest.CaptureFixture[str])
         assert "are tables, which hold both sides" in capsys.readouterr().err
 
 
+def test_the_sets_of_init_may_be_tables_with_the_columns_of_the_training_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = export([("id", "en", "de"), *((n, *pair) for n, pair in enumerate(WORDS))])
+    given: list[InitOptions] = []
+    monkeypatch.setattr("mtkit.init.init.init", given.append)
+    sets = ["--valid", path, path, "--test", "test.en", "test.de", "--from", "m", "--keep"]
+    assert call("init", path, *sets, path, path, "--columns", "de", "en") == 0
+    (options,) = given
+    table = TableCorpus(table=path, source_column="de", target_column="en")
+    assert options.corpora == [options.existing["valid"]] == [options.keep] == [table]
+    assert options.existing["test"] == TextCorpus(source="test.en", target="test.de")
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_other_unicode_encodings_are_read_everywhere(encoding: str, end: str) -> None:
@@ -256,9 +271,11 @@ def test_files_of_other_programs_are_refused_with_advice(
 ) -> None:
     Path(name).write_bytes(b"PK or so\n")
     assert call("check", name) == call("check", name, name) == call("score", "-r", name, name) == 2
-    errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 3
+    *errors, error = capsys.readouterr().err.splitlines()
+    assert len(errors) == 2
     assert all(error.startswith(f"{name} ") and advice in error for error in errors)
+    advice_of_score = "--columns R T" if find_importer(name) else advice
+    assert error.startswith(f"{name} ") and advice_of_score in error
     with pytest.raises(UserError, match=advice):
         next(input_lines(Path(name)))
 
