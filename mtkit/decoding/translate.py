@@ -193,9 +193,9 @@ class Input(ABC):
         return False
 
     @property
-    def encoding(self) -> str:
-        """The encoding of what is written."""
-        return "utf-8"
+    def is_resumable(self) -> bool:
+        """Whether the complete lines of a partial output can be counted."""
+        return True
 
     @abstractmethod
     def count(self) -> int | None:
@@ -267,7 +267,7 @@ def translate(
         _open_input(files, form) as text,
         open_output(
             files.output,
-            _dependencies(translator, files, form) if text.encoding == "utf-8" else None,
+            _dependencies(translator, files, form) if text.is_resumable else None,
             line_counts=text.line_counts(),
         ) as (target, done),
         _open_flags(files.flags) as write_flags,

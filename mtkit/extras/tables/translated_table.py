@@ -82,6 +82,10 @@ class Table(Input):
         """The encoding of the file, which the output has, too."""
         return MARKS.get(self.mark, "utf-8")
 
+    @property
+    def is_resumable(self) -> bool:
+        return self.encoding == "utf-8"
+
     def count(self) -> int:
         """Return the number of rows."""
         return self.rows
@@ -183,9 +187,8 @@ class WorkbookTable(CellTable):
     """The rows and texts of the new column, as lines of JSON."""
 
     @property
-    def encoding(self) -> str:
-        """The form of the output, which is no text that could be resumed."""
-        return "zip"
+    def is_resumable(self) -> bool:
+        return False
 
     def output(self, number: int, translation: Translation) -> bytes:
         """Return the workbook at the last row, and nothing before."""

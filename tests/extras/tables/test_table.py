@@ -193,6 +193,18 @@ def _first_row_only(
     raise KeyboardInterrupt
 
 
+def test_a_partial_table_in_utf16_is_not_kept(
+    copier: Translator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("t.csv").write_bytes(SHEET.encode("utf-16"))
+    files = Files(Path("t.csv"), Path("out"), column="English")
+    monkeypatch.setattr(Translator, "stream", _first_row_only)
+    with pytest.raises(KeyboardInterrupt):
+        translate(copier, files, Format())
+    assert "kept the partial output" not in capsys.readouterr().err
+    assert not temporary_path(Path("out")).exists()
+
+
 def workbook(sheets: Mapping[str, Sequence[Sequence[str | None]]]) -> bytes:
     """Return an .xlsx in which each cell is text."""
     book = openpyxl.Workbook()
