@@ -6,31 +6,25 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
+from mtkit.config.corpora import TableCorpus
 from mtkit.config.language_codes import find_language
-from mtkit.corpus.columns import Columns
+from mtkit.corpus.columns import Columns, name_cells
 from mtkit.corpus.files import read_lines, refuse_name
 from mtkit.corpus.importers import Importer, Texts, find_importer, suffix_of
-from mtkit.corpus.text import normalise
+from mtkit.corpus.read import read_corpus
 from mtkit.errors import UserError
-from mtkit.extras.tables.layout import parse_column
+from mtkit.extras.tables.layout import Sample, find_layout, parse_column, texts_of
+from mtkit.extras.tables.records import describe_keys, find_keys, read_keys_and_values, read_records
 from mtkit.extras.tables.rows import Row, read_rows
-from mtkit.extras.tables.sheets import choose_sheet, read_sheet
-from mtkit.extras.tables.tables import (
-    describe_columns,
-    describe_keys,
-    find_columns,
-    find_keys,
-    has_several_texts,
-    read_keys_and_values,
-    read_records,
-    read_table,
-)
+from mtkit.extras.tables.sheets import find_sheet
 from mtkit.extras.tables.tmx import find_languages, read_tmx
 from mtkit.extras.tables.translated_table import (
     CellTable,
+    SheetTable,
     WorkbookTable,
     open_cells,
     open_records,
@@ -52,18 +46,21 @@ def load_columns(
     Raises:
         UserError: there are several files, or the table cannot be read.
     """
-    importer = find_importer(str(files[0]), sheet) if len(files) == 1 else None
-    if importer is None:
+    if len(files) != 1 or find_importer(str(files[0]), sheet) is None:
         raise UserError("--columns needs one table, which has references and translations")
-    path = str(files[0])
-    reference, system = (f"column {name}" for name in columns)
+    reference, system = columns
+    corpus = TableCorpus(
+        table=str(files[0]),
+        source_column=parse_column(reference),
+        target_column=parse_column(system),
+        sheet=sheet,
+    )
     references: list[str] = []
     translations: list[str] = []
-    rows = importer.read(path, importer.choose_columns(path, columns, None))
-    for _file, _row, reference_text, translation in rows:
-        references.append(normalise(reference_text))
-        translations.append(normalise(translation))
-    return {reference: references}, {system: translations}
+    for pair in read_corpus(corpus):
+        references.append(pair.source)
+        translations.append(pair.target)
+    return {f"column {reference}": references}, {f"column {system}": translations}
 
 
 class TabTable(Importer):
@@ -74,9 +71,20 @@ class TabTable(Importer):
         with closing(read_lines(path)) as lines:
             yield from read_rows(path, (f"{line}\n" for line in lines))
 
+    def sample(self, path: str) -> Sample:
+        """Return the first rows."""
+        with closing(self.open_rows(path)) as rows:
+            return Sample(path, rows)
+
     def read(self, path: str, columns: Columns) -> Texts:
         with closing(self.open_rows(path, columns)) as rows:
-            yield from read_table(path, columns, rows)
+            sample = Sample(path, rows)
+            layout = find_layout(sample, columns)
+            for row in chain(sample.rows, rows):
+                if layout.is_above_texts(row):
+                    continue
+                source, target = texts_of(path, row, layout.columns)
+                yield path, row.number, source, target
 
     def choose_columns(
         self, path: str, columns: tuple[str, str] | None, languages: tuple[str, str] | None
@@ -88,38 +96,40 @@ class TabTable(Importer):
 
     def find_columns(self, path: str) -> Columns:
         """Return the columns that hold text; raise UserError if the choice is not clear."""
-        with closing(self.open_rows(path)) as rows:
-            return find_columns(path, rows)
+        return self.sample(path).find_columns()
 
     def has_both_sides(self, path: str) -> bool:
-        with closing(self.open_rows(path)) as rows:
-            return Path(path).is_file() and has_several_texts(rows)
+        return Path(path).is_file() and len(self.sample(path).find_texts()) > 1
 
     def read_cells(self, path: str, comment: str) -> Iterator[tuple[int, list[str]]] | None:
         return None
 
     def check_translation(self, path: str, column: str | None, output: Path | None) -> None:
         if column is None and Path(path).is_file():
+            as_text = "" if self.has_sheets else f" (to translate its lines as text: < {path})"
             raise UserError(
                 f"{path} is a table; choose the column to translate with --columns: "
-                f"{self.describe_columns(path)}"
+                f"{self.describe_columns(path)}{as_text}"
             )
         if column is not None and output is not None:
-            self.check_output(path, output)
+            self._check_output(path, output)
 
     def describe_columns(self, path: str) -> str:
-        """Return the columns for messages, and how to translate the file as text."""
-        with closing(self.open_rows(path)) as rows:
-            return f"{describe_columns(path, rows)} (to translate its lines as text: < {path})"
+        """Return the columns, for messages."""
+        return name_cells(self.sample(path).known_columns())
 
-    def check_output(self, path: str, output: Path, *suffixes: str) -> None:
-        """Raise UserError if the output has the name of another kind of table.
-
-        `suffixes`: how such names may end (default: as that of the input).
-        """
-        allowed = suffixes or (suffix_of(path),)
-        if find_importer(output.name) is not None and suffix_of(output.name) not in allowed:
+    def _check_output(self, path: str, output: Path) -> None:
+        """Raise UserError if the output has the name of another kind of table."""
+        allowed = [".csv" if self.has_sheets else suffix_of(path)]
+        if suffix_of(path) in COPIED_SUFFIXES:
+            allowed.append(COPY)
+        suffix = suffix_of(output.name)
+        if find_importer(output.name) is not None and suffix not in allowed:
             raise UserError(f"{output}: the output is a {' or '.join(allowed)}; choose such a name")
+        if suffix == COPY and find_spec("openpyxl") is None:
+            raise UserError(
+                f"{output}: for this, first run: pip install 'mtkit[sheets]'; or choose a .csv"
+            )
 
     def open_column(self, path: str, column: str, output: Path | None) -> Any:
         return open_cells(
@@ -139,7 +149,9 @@ class QuotedTable(TabTable):
         with closing(self.open_rows(path)) as rows:
             for row in rows:
                 # Quotes tell a term such as "#1 fan" from a comment, except in a spreadsheet.
-                start = "".join(row.cells[:1]) if self.has_sheets else row.raw
+                start = row.raw
+                if self.has_sheets:
+                    start = "".join(row.cells[:1])
                 if not start.lstrip().startswith(comment):
                     yield row.number, row.cells or [""]
 
@@ -160,7 +172,7 @@ class RecordFile(TabTable):
         return read_keys_and_values(path)
 
     def describe_columns(self, path: str) -> str:
-        return f"{describe_keys(path)} (to translate its lines as text: < {path})"
+        return describe_keys(path)
 
     def open_column(self, path: str, column: str, output: Path | None) -> Any:
         return open_records(path, column)
@@ -172,41 +184,25 @@ class Spreadsheet(QuotedTable):
     has_sheets: ClassVar[bool] = True
 
     def open_rows(self, path: str, columns: Iterable[str | int] = ()) -> Generator[Row]:
-        with closing(read_sheet(path, choose_sheet(path, self.sheet, columns))) as lines:
-            yield from read_rows(path, lines)
-
-    def has_both_sides(self, path: str) -> bool:
-        return False
-
-    def describe_columns(self, path: str) -> str:
-        with closing(self.open_rows(path)) as rows:
-            return describe_columns(path, rows)
-
-    def check_output(self, path: str, output: Path, *suffixes: str) -> None:
-        can_be_copied = suffix_of(path) in COPIED_SUFFIXES
-        super().check_output(path, output, ".csv", *([COPY] if can_be_copied else []))
-        if suffix_of(output.name) == COPY and find_spec("openpyxl") is None:
-            raise UserError(
-                f"{output}: for this, first run: pip install 'mtkit[sheets]'; or choose a .csv"
-            )
+        return find_sheet(path, self.sheet, columns).rows()
 
     def open_column(self, path: str, column: str, output: Path | None) -> Any:
         number = parse_column(column)
-        open_rows = partial(self.open_rows, path, [number])
+        sheet = find_sheet(path, self.sheet, [number])
         if output is None or suffix_of(output.name) != COPY:
             return open_cells(
-                CellTable,
+                SheetTable,
                 path=path,
                 column=number,
-                open_rows=open_rows,
+                open_rows=sheet.rows,
             )
         table = open_cells(
             WorkbookTable,
             path=path,
             column=number,
-            open_rows=open_rows,
+            open_rows=sheet.rows,
         )
-        table.sheet = choose_sheet(path, self.sheet, [number])
+        table.sheet = sheet.name
         table.write()  # fails before any row is translated, if it fails
         return table
 

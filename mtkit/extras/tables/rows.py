@@ -20,7 +20,6 @@ MAX_ROW_CHARACTERS = 1 << 22
 """Largest row, whose quoted cells may have many lines."""
 DELIMITERS = ",\t;|"
 """Delimiters of a .csv; of those that fit equally well, the first is taken."""
-DELIMITER_NAMES = {";": "semicolon", ",": "comma", "|": "vertical bar"}
 
 ADVICE = {
     "new-line": OLD_LINE_ENDS_WARNING,
@@ -39,12 +38,22 @@ class Row(NamedTuple):
     width: int
     """Number of cells, even if the row is blank; 0 if its line is empty."""
     raw: str
-    """The row as the file has it, with its line end."""
+    """The row as the file has it, with its line end; blank in a spreadsheet."""
 
 
 def has_quotes(path: str) -> bool:
     """Return whether quotes enclose cells. In a .tsv only in UTF-16, which Excel writes."""
     return suffix_of(path) != ".tsv" or is_utf16(path)
+
+
+def make_row(where: str, number: int, cells: list[str], raw: str = "") -> Row:
+    """Return a row; raise UserError if it has too many cells."""
+    if len(cells) > MAX_ROW_CELLS:
+        raise UserError(
+            f"{where}: the row has {len(cells):,} cells; a table has at most {MAX_ROW_CELLS:,}"
+        )
+    is_blank = not any(map(str.strip, cells))
+    return Row(number, [] if is_blank else cells, len(cells), raw)
 
 
 def read_rows(path: str, lines: Iterable[str]) -> Iterator[Row]:
@@ -56,14 +65,17 @@ def read_rows(path: str, lines: Iterable[str]) -> Iterator[Row]:
     lines = iter(lines)
     if has_quotes(path):
         sample = list(islice(lines, SAMPLE_ROWS))
-        delimiter = find_delimiter(sample)
-        yield from _quoted_rows(path, chain(sample, lines), delimiter)
+        yield from _quoted_rows(path, chain(sample, lines), find_delimiter(sample))
         return
     for number, raw in enumerate(lines, 1):
         line = raw.rstrip("\r\n")
-        cells = line.split("\t")
-        _check_width(f"{path}:{number}", len(cells))
-        yield Row(number, cells if line.strip() else [], len(cells) if line else 0, raw)
+        cells = line.split("\t") if line else []
+        yield make_row(
+            where=f"{path}:{number}",
+            number=number,
+            cells=cells,
+            raw=raw,
+        )
 
 
 def find_delimiter(lines: list[str]) -> str:
@@ -86,7 +98,9 @@ def _quoted_rows(path: str, lines: Iterator[str], delimiter: str) -> Iterator[Ro
             yield line
 
     reader = csv.reader(take_lines(), delimiter=delimiter, strict=True, skipinitialspace=True)
-    number, first_line, width = 1, 1, 0
+    number = 1
+    first_line = 1
+    width = 0
     try:
         for cells in reader:
             if width == 0:  # blank lines above the first row have no cells
@@ -97,27 +111,22 @@ def _quoted_rows(path: str, lines: Iterator[str], delimiter: str) -> Iterator[Ro
                     f"{path}:{first_line}: the row has {len(cells)} cells, but the first has "
                     f"{width}; put quotes around cells that contain {delimiter!r}"
                 )
-            _check_width(f"{path}:{first_line}", len(cells))
-            is_blank = not any(cell.strip() for cell in cells)
-            yield Row(number, [] if is_blank else cells, len(cells), "".join(taken))
+            yield make_row(
+                where=f"{path}:{first_line}",
+                number=number,
+                cells=cells,
+                raw="".join(taken),
+            )
             taken.clear()
             number += 1
             first_line = 1 + reader.line_num
     except csv.Error as error:
         advice = "quotes inside a cell must be doubled"
-        for reason, other_advice in ADVICE.items():
-            if str(error).startswith(reason):
+        for start, other_advice in ADVICE.items():
+            if str(error).startswith(start):
                 advice = other_advice
-        raise UserError(
-            f"{path}:{first_line}: this row cannot be read ({error}); {advice}"
-        ) from None
-
-
-def _check_width(where: str, width: int) -> None:
-    if width > MAX_ROW_CELLS:
-        raise UserError(
-            f"{where}: the row has {width:,} cells; a table has at most {MAX_ROW_CELLS:,}"
-        )
+        problem = f"this row cannot be read ({error})"
+        raise UserError(f"{path}:{first_line}: {problem}; {advice}") from None
 
 
 def _fit(lines: list[str], delimiter: str) -> tuple[int, int, int]:
@@ -132,8 +141,11 @@ def _fit(lines: list[str], delimiter: str) -> tuple[int, int, int]:
         for row in csv.reader(lines, delimiter=delimiter, strict=True):
             if row:
                 rows.append(row)
-    fitting_rows = sum(len(row) == len(rows[0]) > 1 for row in rows)
-    spaces = sum(cell.startswith(" ") for row in rows for cell in row[1:])
+    fitting_rows = 0
+    spaces = 0
+    for row in rows:
+        fitting_rows += len(row) == len(rows[0]) > 1
+        spaces += sum(cell.startswith(" ") for cell in row[1:])
     occurrences = 0
     if not fitting_rows:
         occurrences = "".join(lines).count(delimiter)

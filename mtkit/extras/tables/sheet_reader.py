@@ -3,20 +3,15 @@
 It is a process of its own, because a hostile file can make the parser need any amount of memory, or
 end the process. It imports nothing of mtkit, so that it starts fast.
 
-Usage: sheet_reader.py FILE sheets N: print a line of JSON for each sheet, with its first N rows.
-       sheet_reader.py FILE rows NAME: print a sheet as CSV, with quotes around every cell.
+Usage: sheet_reader.py FILE sheets [NAME]: print the rows of all sheets, or of one, as JSON.
        sheet_reader.py FILE add NAME SOURCE WIDTH: print a copy of an .xlsx with a new column.
 """
 
 from __future__ import annotations
 
 import copy
-import csv
 import datetime
-import io
-import itertools
 import json
-import os
 import resource
 import sys
 from collections.abc import Callable
@@ -24,6 +19,7 @@ from typing import Any
 
 PROCESS_LIMITS = {
     resource.RLIMIT_AS: 2 << 30,  # bytes of memory
+    resource.RLIMIT_FSIZE: 2 << 30,  # bytes of output
     resource.RLIMIT_CPU: 600,  # seconds
     resource.RLIMIT_CORE: 0,
 }
@@ -32,47 +28,46 @@ MAX_CELL_CHARACTERS = 100_000
 MAX_ROWS = 1 << 20
 """Largest number of rows, as in a spreadsheet; a small file can claim to have any number."""
 MAX_SHEETS = 20
-"""Number of sheets whose first rows are printed; reading a sheet takes time."""
-
-
+"""Number of sheets that are read if none is named."""
 MAX_COLUMNS = 1 << 14
 
 
-def print_sheets(path: str, sample_rows: str) -> None:
-    """Print for each visible sheet: its name, its first rows, and how many rows have two texts.
+def print_sheets(path: str, *names: str) -> None:
+    """Print the rows of each visible sheet as JSON, each a list of texts, and then its name.
 
-    Only the first sheets have rows, because reading a sheet takes time; a single sheet has none,
-    because it leaves no choice.
+    With the name comes the number of rows that have several texts; numbers and dates are none.
+    `names`: the sheets whose rows are printed; without names, the first ones, because reading a
+    sheet takes time. Blank rows and columns are printed, as both count in a spreadsheet.
     """
     from python_calamine import CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
 
+    encode = json.JSONEncoder(ensure_ascii=False).encode
     with CalamineWorkbook.from_path(path) as workbook:
-        names: list[str] = []
-        for sheet in workbook.sheets_metadata:
-            is_visible = sheet.visible == SheetVisibleEnum.Visible
-            if is_visible and sheet.typ == SheetTypeEnum.WorkSheet:
-                names.append(sheet.name)
-        for number, name in enumerate(names):
-            texts: list[list[str]] = []
+        visible: list[str] = []
+        for metadata in workbook.sheets_metadata:
+            is_visible = metadata.visible == SheetVisibleEnum.Visible
+            if is_visible and metadata.typ == SheetTypeEnum.WorkSheet:
+                visible.append(metadata.name)
+        if not visible:
+            raise ValueError("it has no visible sheet")
+        for name in visible:
+            rows: list[list[Any]] = []
+            if name in (names or visible[:MAX_SHEETS]):
+                rows = rows_of(workbook.get_sheet_by_name(name))
             pairs = 0
-            if len(names) > 1 and number < MAX_SHEETS and int(sample_rows):
-                sheet = open_sheet(workbook, name)
-                for row in sheet.to_python(skip_empty_area=False, nrows=int(sample_rows)):
-                    texts.append(texts_of(row))
-                for row in sheet.iter_rows():
-                    pairs += has_two_texts(row)
-            line = json.dumps([name, texts, pairs])
-            sys.stdout.write(f"{line}\n")
+            for row in rows:
+                texts = [value for value in row if isinstance(value, str) and value.strip()]
+                pairs += len(texts) > 1
+                sys.stdout.write(encode([text_of(value) for value in row]) + "\n")
+            sys.stdout.write(encode({"name": name, "pairs": pairs}) + "\n")
 
 
-def print_rows(path: str, name: str) -> None:
-    """Print a sheet with its blank rows and columns, as both count in a spreadsheet."""
-    from python_calamine import CalamineWorkbook
-
-    with CalamineWorkbook.from_path(path) as workbook:
-        writer = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL)
-        for row in open_sheet(workbook, name).to_python(skip_empty_area=False):
-            writer.writerow(texts_of(row))
+def rows_of(sheet: Any) -> list[list[Any]]:
+    """Return the rows of a sheet, unless it has more than a spreadsheet."""
+    if sheet.total_height > MAX_ROWS:
+        raise ValueError(f"it has {sheet.total_height:,} rows, and a sheet at most {MAX_ROWS:,}")
+    rows: list[list[Any]] = sheet.to_python(skip_empty_area=False)
+    return rows
 
 
 def print_with_column(path: str, name: str, source: str, width: str) -> None:
@@ -91,42 +86,20 @@ def print_with_column(path: str, name: str, source: str, width: str) -> None:
     merged: set[int] = set()
     for area in sheet.merged_cells.ranges:
         merged.update(range(area.min_col, area.max_col + 1))
-    free = (number for number in itertools.count(int(width) + 1) if number not in merged)
-    column = next(free)
+    column = int(width) + 1
+    while column in merged:
+        column += 1
     if column > MAX_COLUMNS:
         raise ValueError("it has no free column for the translations")
-    source_format, new_format = (
-        sheet.column_dimensions[get_column_letter(number)] for number in (int(source), column)
-    )
-    new_format.width = source_format.width
+    formats = sheet.column_dimensions
+    formats[get_column_letter(column)].width = formats[get_column_letter(int(source))].width
     for line in sys.stdin:
         row, text = json.loads(line)
         cell = sheet.cell(row, column)
         cell.value = ILLEGAL_CHARACTERS_RE.sub("", text)
         cell.data_type = "s"  # a text, also if it begins with "="
         cell._style = copy.copy(sheet.cell(row, int(source))._style)
-    content = io.BytesIO()
-    workbook.save(content)
-    sys.stdout.buffer.write(content.getvalue())
-
-
-def open_sheet(workbook: Any, name: str) -> Any:
-    """Return a sheet, unless it has more rows than a spreadsheet."""
-    sheet = workbook.get_sheet_by_name(name)
-    if sheet.total_height > MAX_ROWS:
-        raise ValueError(f"it has {sheet.total_height:,} rows, and a sheet at most {MAX_ROWS:,}")
-    return sheet
-
-
-def has_two_texts(row: list[Any]) -> bool:
-    """Return whether several cells of a row hold text."""
-    texts = [value for value in row if isinstance(value, str) and value.strip()]
-    return len(texts) > 1
-
-
-def texts_of(row: list[Any]) -> list[str]:
-    """Return the cells of a row as text."""
-    return [text_of(value) for value in row]
+    workbook.save(sys.stdout.buffer)
 
 
 def text_of(value: Any) -> str:
@@ -136,8 +109,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, datetime.datetime):
-        is_midnight = value.time() == datetime.time()
-        return value.date().isoformat() if is_midnight else value.isoformat(sep=" ")
+        return value.isoformat(sep=" ").removesuffix(" 00:00:00")
     text = str(value)
     if len(text) > MAX_CELL_CHARACTERS:  # a spreadsheet program allows 32,767
         raise ValueError(f"a cell has over {MAX_CELL_CHARACTERS:,} characters")
@@ -146,7 +118,6 @@ def text_of(value: Any) -> str:
 
 PRINTERS: dict[str, Callable[..., None]] = {
     "sheets": print_sheets,
-    "rows": print_rows,
     "add": print_with_column,
 }
 
@@ -162,8 +133,6 @@ def _run() -> int:
     try:
         PRINTERS[command](path, *arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader needs no more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except BaseException as error:  # the parser's panics are no Exceptions
         first_line = next(iter(str(error).splitlines()), "")
         sys.stderr.write(f"{first_line or type(error).__name__}\n")

@@ -1,27 +1,28 @@
-"""Read spreadsheets, such as `.xlsx` and `.ods`, as lines of a .csv, in a process of its own."""
+"""Read spreadsheets, such as `.xlsx` and `.ods`, and write them, in a process of its own."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 from collections.abc import Generator, Iterable, Sequence
-from functools import cache
-from pathlib import Path, PurePath
-from subprocess import PIPE, Popen
+from functools import lru_cache
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from mtkit.corpus.columns import name_cells
 from mtkit.corpus.files import existing_file, tell_once
 from mtkit.errors import UserError
-from mtkit.extras.tables.layout import SampleRows, are_letters, below_titles, find_names, find_texts
-from mtkit.extras.tables.rows import SAMPLE_ROWS
+from mtkit.extras.tables.layout import Sample, column_letters
+from mtkit.extras.tables.rows import Row, make_row
 from mtkit.extras.tables.sheet_reader import MAX_SHEETS
 from mtkit.report import plural, say
 
-SHEET_SUFFIXES = (".xlsx", ".xlsm", ".xls", ".ods")
 READER = Path(__file__).with_name("sheet_reader.py")
 SIGNALS = {
     -signal.SIGABRT: "it needs too much memory",
@@ -29,113 +30,113 @@ SIGNALS = {
     -signal.SIGXCPU: "it takes too long",
 }
 """What went wrong, by the exit status of a reader that a signal has ended."""
+MAX_KEPT_SHEETS = 8
+"""Number of sheets that are kept after they were read, because a corpus is read several times."""
+
+_SHEET = re.compile(rb"((?:\[.*\]\n)*+)(\{.*\})\n")
+_ROW = re.compile(rb".+")
 
 
-class SheetSample(NamedTuple):
-    """The start of a sheet."""
+class Sheet(NamedTuple):
+    """A sheet of a workbook."""
 
+    path: str
+    printed: mmap
+    """What `sheet_reader.py` has printed of the workbook; `start` and `end` of this sheet."""
+    start: int
+    end: int
     name: str
-    rows: SampleRows
-    """The first rows that are not blank."""
     pairs: int
-    """How many rows of the sheet have text in several cells."""
+    """How many rows have several texts."""
+
+    def rows(self) -> Generator[Row]:
+        """Yield the rows; raise UserError if one has too many cells."""
+        rows = _ROW.finditer(self.printed, self.start, self.end)
+        for number, row in enumerate(rows, 1):
+            yield make_row(
+                where=f"{self.path}, row {number}",
+                number=number,
+                cells=json.loads(row[0]),
+            )
+
+    def sample(self) -> Sample:
+        """Return the first rows."""
+        return Sample(self.path, self.rows())
+
+    def worth(self) -> tuple[int, bool]:
+        """Return how many rows pair texts of two columns, and whether a column holds text."""
+        columns = self.sample().find_texts()
+        return self.pairs if len(columns) > 1 else 0, bool(columns)
 
 
-def is_sheet(path: str) -> bool:
-    """Return whether the name of a file is that of a spreadsheet."""
-    return PurePath(path.lower()).suffix in SHEET_SUFFIXES
+def find_sheet(path: str, name: str | None, columns: Iterable[str | int] = ()) -> Sheet:
+    """Return the sheet to read; of several, say which it is.
 
-
-def read_sheet(path: str, name: str) -> Generator[str]:
-    """Yield the lines of a sheet as a .csv with quotes around each cell, and with line ends.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
-    for line in run_reader(path, "rows", name):
-        yield line.decode()
-
-
-def choose_sheet(path: str, sheet: str | None, columns: Iterable[str | int] = ()) -> str:
-    """Return the name of the sheet to read; of several, say which it is.
-
-    It is `sheet`; else the first sheet with the named columns; without names, that with the most
-    rows of two texts, else the first with a text. Hidden sheets are left out. Without `sheet`, so
-    are those after the first MAX_SHEETS of `sheet_reader`.
+    It is that with this name; else the first sheet with the named columns; without names, that with
+    the most rows of two texts, else the first with a text. Hidden sheets are left out. Without
+    `name`, so are those after the first MAX_SHEETS of `sheet_reader`.
 
     Raises:
         UserError: the file cannot be read, or no sheet has such a name, such columns or text.
     """
     status = existing_file(path).stat()
     names = tuple(column for column in columns if isinstance(column, str))
-    return _choose_sheet(
-        path=path,
-        sheet=sheet,
-        columns=names,
-        modified=status.st_mtime_ns,
-        size=status.st_size,
-    )
+    return _find_sheet(path, name, names, (status.st_mtime_ns, status.st_size))
 
 
-@cache  # a corpus is read several times
-def _choose_sheet(
-    path: str, sheet: str | None, columns: tuple[str, ...], modified: int, size: int
-) -> str:
-    """Do what `choose_sheet` does; `modified` and `size` tell versions of a file apart."""
-    sample_rows = SAMPLE_ROWS if sheet is None else 0
-    sheets: list[SheetSample] = []
-    for line in run_reader(path, "sheets", str(sample_rows)):
-        name, rows, pairs = json.loads(line)
-        filled = [row for row in rows if any(map(str.strip, row))]
-        sample = SheetSample(
-            name=name,
-            rows=filled,
-            pairs=pairs,
+@lru_cache(maxsize=MAX_KEPT_SHEETS)
+def _find_sheet(
+    path: str, name: str | None, columns: Sequence[str], version: tuple[int, int]
+) -> Sheet:
+    """Do what `find_sheet` does; `version` tells versions of a file apart."""
+    wanted = [] if name is None else [name]
+    printed = run_reader(path, "sheets", *wanted)
+    sheets: dict[str, Sheet] = {}
+    for match in _SHEET.finditer(printed):
+        sheet = Sheet(
+            path=path,
+            printed=printed,
+            start=match.start(1),
+            end=match.end(1),
+            **json.loads(match[2]),
         )
-        sheets.append(sample)
-    names = [each.name for each in sheets]
-    if sheet in names:
-        return str(sheet)
-    if sheet is not None:
-        known = ", ".join(map(repr, names))
-        raise UserError(f"{path}: no visible sheet is named {sheet!r}; choose from {known}")
-    if len(names) == 1:
-        return names[0]
-    chosen = _find_named(sheets, columns)
-    if chosen is None and are_letters(columns):
-        chosen = _find_texts(sheets)
+        sheets[sheet.name] = sheet
+    if name is not None:
+        if name not in sheets:
+            known = ", ".join(map(repr, sheets))
+            raise UserError(f"{path}: no visible sheet is named {name!r}; choose from {known}")
+        return sheets[name]
+    candidates = list(sheets.values())
+    if len(candidates) == 1:
+        return candidates[0]
+    chosen = _choose_sheet(candidates, columns)
     if chosen is None:
-        raise _explain_missing_sheet(path, sheets, columns)
-    tell_once(say, f"{path}: reading sheet '{chosen}' of {plural(len(names), 'sheet')}")
+        raise _explain_missing_sheet(path, candidates, columns)
+    tell_once(say, f"{path}: reading sheet '{chosen.name}' of {plural(len(sheets), 'sheet')}")
     return chosen
 
 
-def _find_named(sheets: Sequence[SheetSample], columns: Sequence[str]) -> str | None:
-    """Return the first sheet of which a row has these names; None if no column is named."""
+def _choose_sheet(sheets: Sequence[Sheet], columns: Sequence[str]) -> Sheet | None:
+    """Return the first sheet with these names, else that with the most texts; None without any."""
     for sheet in sheets:
-        if columns and find_names(columns, sheet.rows) is not None:
-            return sheet.name
-    return None
+        if sheet.sample().find_names(columns) is not None:
+            return sheet
+    if not all(column.upper() in column_letters() for column in columns):
+        return None
+    worths = [sheet.worth() for sheet in sheets]
+    most = max(worths)
+    return sheets[worths.index(most)] if any(most) else None
 
 
-def _find_texts(sheets: Sequence[SheetSample]) -> str | None:
-    """Return the sheet with the most rows of two texts, else the first with text in one column."""
-    texts = {sheet.name: len(find_texts(below_titles(sheet.rows))) for sheet in sheets}
-    several = [sheet for sheet in sheets if texts[sheet.name] > 1]
-    if several:
-        return max(several, key=lambda sheet: sheet.pairs).name
-    return next((name for name, count in texts.items() if count), None)
-
-
-def _explain_missing_sheet(
-    path: str, sheets: Sequence[SheetSample], columns: Sequence[str]
-) -> UserError:
+def _explain_missing_sheet(path: str, sheets: Sequence[Sheet], columns: Sequence[str]) -> UserError:
     """Return the error for a workbook without a sheet that can be read; it lists the sheets."""
     if not columns:
         none = f"none of its first {MAX_SHEETS} sheets" if len(sheets) > MAX_SHEETS else "no sheet"
         return UserError(f"{path}: {none} has text")
-    filled = [sheet for sheet in sheets if sheet.rows]
-    known = [f"'{sheet.name}' ({name_cells(below_titles(sheet.rows)[0])})" for sheet in filled]
+    known: list[str] = []
+    for sheet in sheets:
+        for cells in sheet.sample().table[:1]:
+            known.append(f"'{sheet.name}' ({name_cells(cells)})")
     wanted = " and ".join(map(repr, columns))
     return UserError(
         f"{path}: no sheet has a row with {wanted}; the first rows of its sheets: "
@@ -143,10 +144,8 @@ def _explain_missing_sheet(
     )
 
 
-def run_reader(
-    path: str, command: str, *arguments: str, lines: Iterable[str] = ()
-) -> Generator[bytes]:
-    """Run the program READER on the file, and yield the lines that it prints.
+def run_reader(path: str, command: str, *arguments: str, lines: Iterable[str] = ()) -> mmap:
+    """Run the program READER on the file, and return what it prints.
 
     `lines`: its standard input.
 
@@ -156,22 +155,19 @@ def run_reader(
     file = str(existing_file(path))
     # -P: without it, the modules beside READER would be found before installed ones.
     program = [sys.executable, "-P", str(READER), file, command, *arguments]
-    # The parser is in Rust: a backtrace would hide its message, the last line of stderr.
-    environment = {**os.environ, "RUST_BACKTRACE": "0"}
-    # Nobody would empty a pipe to stderr while stdout is read.
-    with TemporaryFile() as stdin, TemporaryFile() as stderr:
-        stdin.writelines(line.encode() for line in lines)
-        stdin.seek(0)
-        with Popen(program, stdin=stdin, stdout=PIPE, stderr=stderr, env=environment) as process:
-            assert process.stdout is not None
-            try:
-                yield from process.stdout
-                status = process.wait()
-            finally:
-                process.kill()  # if not all lines are wanted
-        stderr.seek(0)
-        errors = stderr.read().decode(errors="replace")
-    if status != 0:
-        last_line = errors.strip().rpartition("\n")[2]
-        reason = SIGNALS.get(status, last_line or f"exit status {status}")
-        raise UserError(f"{path} cannot be read as a spreadsheet ({reason}); save it as CSV UTF-8")
+    with TemporaryFile() as printed:
+        result = subprocess.run(
+            program,
+            input="".join(lines).encode(),
+            stdout=printed,
+            stderr=subprocess.PIPE,
+            # The parser is in Rust: a backtrace would hide its message, the last line of stderr.
+            env={**os.environ, "RUST_BACKTRACE": "0"},
+            check=False,
+        )
+        if result.returncode == 0:
+            return mmap(printed.fileno(), 0, access=ACCESS_READ)
+    last_line = result.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    status = result.returncode
+    reason = SIGNALS.get(status, last_line or f"exit status {status}")
+    raise UserError(f"{path} cannot be read as a spreadsheet ({reason}); save it as CSV UTF-8")

@@ -6,26 +6,27 @@ The bytes of a row are kept: quotes, byte order marks, line ends, and cells with
 from __future__ import annotations
 
 import codecs
+import io
 import json
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import count, islice
-from typing import ClassVar, NamedTuple, TypeVar
+from itertools import chain, islice
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from mtkit.corpus.columns import disarm_formula, text_at
-from mtkit.corpus.files import MAX_LINE_BYTES, existing_file, tell_once, text_blocks, unpack
+from mtkit.corpus.files import MAX_LINE_BYTES, open_existing, tell_once, text_blocks, unpack
 from mtkit.corpus.importers import place_of
-from mtkit.corpus.text import in_one_line, is_blank
+from mtkit.corpus.text import in_one_line
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.translate import Input
 from mtkit.errors import UserError
-from mtkit.extras.tables.layout import TextColumns, find_layout
+from mtkit.extras.tables.layout import Sample, TextColumns, find_layout
+from mtkit.extras.tables.records import parse_record
 from mtkit.extras.tables.rows import SAMPLE_ROWS, Row, find_delimiter, has_quotes, read_rows
-from mtkit.extras.tables.sheets import is_sheet, run_reader
-from mtkit.extras.tables.tables import parse_record
+from mtkit.extras.tables.sheets import run_reader
 from mtkit.report import warn
 
 NEW_COLUMN = "translation"
@@ -44,10 +45,10 @@ class Entry(NamedTuple):
     """A row on its way through the model."""
 
     before: str
-    """What is written before the translation; the whole output if there is nothing to translate."""
+    """What is written before the translation."""
     after: str = ""
-    text: str = ""
-    """The text to translate; blank if there is none."""
+    text: str | None = None
+    """The text to translate; None if the row gets no translation."""
 
 
 @dataclass(frozen=True)
@@ -93,22 +94,27 @@ class Table(Input):
     def lines(self, done: int) -> Iterator[Line]:
         """Yield the texts of all rows after the first `done`, and keep the rows for `output`.
 
-        A header or blank row is a blank line.
+        A row without a translation is a blank line.
         """
         with closing(self._entries()) as entries:
             for number, entry in islice(enumerate(entries), done, None):
                 self._waiting.append(entry)
-                size = len(entry.before) + len(entry.after)
-                yield RowLine(entry.text, id=number, row_characters=size)
+                yield RowLine(
+                    text=entry.text or "",
+                    id=number,
+                    row_characters=len(entry.before) + len(entry.after),
+                )
 
     def output(self, number: int, translation: Translation) -> bytes:
         """Return row `number`, from 1, with its translation; call it for each row in order."""
         entry = self._waiting.popleft()
         written = entry.before
-        if entry.text:
+        if entry.text is not None:
             written += self._cell(translation.text) + entry.after
-        mark = self.mark if number == 1 else b""
-        return mark + _encode(written, self.encoding)
+        encoded = written.encode(self.encoding, errors="surrogateescape")
+        if number == 1:
+            return self.mark + encoded
+        return encoded
 
     def line_counts(self) -> Iterator[int]:
         """Yield the number of output lines of each row, so that complete rows can be counted."""
@@ -131,7 +137,7 @@ class Table(Input):
 
 @dataclass
 class CellTable(Table):
-    """A `.csv` or `.tsv`, or a sheet that is written as a `.csv`."""
+    """A `.csv` or `.tsv`."""
 
     open_rows: Callable[[], Generator[Row]]
     """Yields the rows, with the exact text of each."""
@@ -152,30 +158,48 @@ class CellTable(Table):
                 if row.width == 0:  # an empty line stays empty
                     yield Entry(row.raw)
                     continue
-                content = row.raw.rstrip("\r\n")
-                end = row.raw[len(content) :]
-                if is_sheet(self.path):  # in which text that looks like a formula was text
-                    content = self.delimiter.join(map(self._cell, row.cells)) or content
+                content, end = self._content_of(row)
                 # A short row gets empty cells, so that the new cell stands in the new column.
                 padding = (self.width - row.width) * self.delimiter
                 before = content + padding + self.delimiter
-                # `row.cells` is empty if all cells are blank.
-                text = row.cells[column] if column < len(row.cells) else ""
-                if row.number < self.layout.first_text_row or is_blank(text):
-                    is_header = self.layout.has_header and row.number == self.layout.first_row
-                    yield Entry(before + self._cell(self.name if is_header else "") + end)
-                else:
-                    yield Entry(before, end, in_one_line(_readable(text)))
+                if self.layout.is_above_texts(row):
+                    name = self.name if self.layout.is_header(row) else ""
+                    yield Entry(before + self._cell(name) + end)
+                    continue
+                text = ""
+                if column < len(row.cells):
+                    text = in_one_line(_readable(row.cells[column]))
+                yield Entry(before, end, text)
+
+    def _content_of(self, row: Row) -> tuple[str, str]:
+        """Return a row as it is written, and its line end."""
+        content = row.raw.rstrip("\r\n")
+        return content, row.raw[len(content) :]
 
     def _cell(self, text: str) -> str:
-        if is_sheet(self.path):
-            text = disarm_formula(text)
         if not self.has_quotes:
             return text.replace(self.delimiter, " ")
         needs_quotes = any(sign in text for sign in (self.delimiter, '"', "\r", "\n"))
         if needs_quotes or self.is_all_quoted:
             return '"' + text.replace('"', '""') + '"'
         return text
+
+
+@dataclass
+class SheetTable(CellTable):
+    """A sheet of a workbook, which is written as a `.csv`."""
+
+    def __post_init__(self) -> None:
+        self.mark = codecs.BOM_UTF8  # tells spreadsheet programs the encoding
+        self.delimiter = ","
+        self.is_all_quoted = True
+
+    def _content_of(self, row: Row) -> tuple[str, str]:
+        cells = row.cells or [""] * row.width
+        return ",".join(map(self._cell, cells)), "\r\n"
+
+    def _cell(self, text: str) -> str:
+        return super()._cell(disarm_formula(text))
 
 
 @dataclass
@@ -192,8 +216,11 @@ class WorkbookTable(CellTable):
 
     def output(self, number: int, translation: Translation) -> bytes:
         """Return the workbook at the last row, and nothing before."""
-        text = translation.text if self._waiting.popleft().text else ""
-        if self.layout.has_header and number == self.layout.first_row:
+        entry = self._waiting.popleft()
+        text = ""
+        if entry.text:
+            text = translation.text
+        elif self.layout.has_header and number == self.layout.first_row:
             text = self.name
         if text:
             self._cells.append(json.dumps([number, text]) + "\n")
@@ -207,7 +234,7 @@ class WorkbookTable(CellTable):
         """
         (column,) = self.layout.columns
         arguments = (self.sheet, str(column + 1), str(self.width))
-        return b"".join(run_reader(self.path, "add", *arguments, lines=self._cells))
+        return run_reader(self.path, "add", *arguments, lines=self._cells)[:]
 
 
 AnyCellTable = TypeVar("AnyCellTable", bound=CellTable)
@@ -221,23 +248,18 @@ class RecordTable(Table):
     """The key whose text is translated."""
 
     def _entries(self) -> Generator[Entry]:
-        with closing(exact_lines(self.path)) as lines:
-            for number, line in enumerate(lines, 1):
-                where = place_of(self.path, number)
-                record = parse_record(line, where)
-                content = line.rstrip()
-                end = line[len(content) :]
+        with closing(_read_records(self.path, self.key)) as records:
+            for line, record, text in records:
                 if record is None:
                     yield Entry(line)
                     continue
-                text = text_at(record, self.key, where)
                 # The new key comes before the last brace. Everything else keeps its bytes.
-                before = content.removesuffix("}") + f", {json.dumps(self.name)}: "
-                after = "}" + end
-                if is_blank(text):
-                    yield Entry(before + self._cell("") + after)
-                else:
-                    yield Entry(before, after, in_one_line(_readable(text)))
+                content = line.rstrip().removesuffix("}")
+                yield Entry(
+                    before=f"{content}, {json.dumps(self.name)}: ",
+                    after=line[len(content) :],
+                    text=in_one_line(_readable(text)),
+                )
 
     def _cell(self, text: str) -> str:
         return json.dumps(text, ensure_ascii=False)
@@ -258,26 +280,27 @@ def open_cells(
     """
     row_count = 0
     width = 0
-    sample: list[Row] = []
     with closing(open_rows()) as rows:
-        for row in rows:
+        sample = Sample(path, rows)
+        for row in chain(sample.rows, rows):
             row_count += 1
             width = max(width, row.width)
-            if len(sample) < SAMPLE_ROWS:
-                sample.append(row)
-            if not _is_utf8(row.raw):
+            if not row.raw.isascii() and _readable(row.raw) != row.raw:
                 tell_once(
                     warn, f"{path}: has text that is not UTF-8, which is translated as U+FFFD"
                 )
-    layout = find_layout(path, [column], sample)
-    if layout.columns[0] >= width:
-        known = f"the columns are 0 to {width - 1}" if width else "it is empty"
-        raise UserError(f"{path}: no column {column}; {known}")
+    layout = find_layout(sample, [column])
+    if not width:
+        raise UserError(f"{path}: no column {column}; it is empty")
     header: list[str] = []
-    for row in sample:
-        if layout.has_header and row.number == layout.first_row:
+    for row in sample.rows:
+        if layout.is_header(row):
             header = row.cells
-    is_quoted = has_quotes(path)
+    can_quote = has_quotes(path)
+    delimiter = "\t"
+    if can_quote:
+        lines = io.StringIO("".join(row.raw for row in sample.rows), newline="\n")
+        delimiter = find_delimiter(list(islice(lines, SAMPLE_ROWS)))
     return kind(
         path=path,
         mark=_byte_order_mark(path),
@@ -286,39 +309,25 @@ def open_cells(
         open_rows=open_rows,
         layout=layout,
         width=width,
-        delimiter=_delimiter_of(path) if is_quoted else "\t",
-        has_quotes=is_quoted,
-        is_all_quoted=is_quoted and all(map(_is_in_quotes, sample)),
+        delimiter=delimiter,
+        has_quotes=can_quote,
+        is_all_quoted=can_quote and all(map(_is_in_quotes, sample.rows)),
     )
-
-
-def _delimiter_of(path: str) -> str:
-    """Return the delimiter of a .csv, as `read_rows` finds it; of a spreadsheet, a comma."""
-    if is_sheet(path):
-        return ","
-    with closing(exact_lines(path)) as lines:
-        return find_delimiter(list(islice(lines, SAMPLE_ROWS)))
 
 
 def _is_in_quotes(row: Row) -> bool:
     """Return whether a row begins and ends with a quote; a blank row counts, too."""
-    if not row.cells:
-        return True
     text = row.raw.strip("\r\n")
-    return text[0] == text[-1] == '"'
+    return not row.cells or text[:1] == text[-1:] == '"'
 
 
 def open_records(path: str, column: str) -> RecordTable:
     """Read a .jsonl to its end; return it as a table. Errors are as in `open_cells`."""
     keys: set[str] = set()
     row_count = 0
-    with closing(exact_lines(path)) as lines:
-        for line in lines:
-            row_count += 1
-            where = place_of(path, row_count)
-            record = parse_record(line, where)
-            text_at(record, column, where)  # fails if the record has no such text
-            keys.update(record or ())
+    for _, record, _ in _read_records(path, column):
+        row_count += 1
+        keys.update(record or ())
     return RecordTable(
         path=path,
         mark=_byte_order_mark(path),
@@ -328,13 +337,23 @@ def open_records(path: str, column: str) -> RecordTable:
     )
 
 
+def _read_records(path: str, key: str) -> Generator[tuple[str, Any, str]]:
+    """Yield the lines of a .jsonl, with their objects and the texts of these."""
+    with closing(exact_lines(path)) as lines:
+        for number, line in enumerate(lines, 1):
+            where = place_of(path, number)
+            record = parse_record(line, where)
+            yield line, record, text_at(record, key, where)
+
+
 def _new_name(names: Iterable[str]) -> str:
     """Return a name for the new column that the table does not have."""
     taken = {name.strip() for name in names}
-    numbered = (f"{NEW_COLUMN} {number}" for number in count(2))
     name = NEW_COLUMN
+    number = 1
     while name in taken:
-        name = next(numbered)
+        number += 1
+        name = f"{NEW_COLUMN} {number}"
     return name
 
 
@@ -347,41 +366,21 @@ def read_exactly(path: str) -> Generator[Row]:
 def exact_lines(path: str) -> Generator[str]:
     """Yield the lines of a file with their ends, without the byte order mark.
 
-    Bytes that are not UTF-8 become surrogates, from which `_encode` restores them.
+    Bytes that are not UTF-8 become surrogates, from which `Table.output` restores them.
 
     Raises:
         UserError: the file cannot be read, or a line is longer than 1 MiB.
     """
-    unended = b""
-    number = 1
-    with existing_file(path).open("rb") as file:
-        for block in text_blocks(file, path):
-            *ended, unended = (unended + block).split(b"\n")
-            for line in [*ended, unended]:
-                if len(line) > MAX_LINE_BYTES:
-                    raise UserError(f"{path}: a line is longer than 1 MiB, which is no table")
-            for line in ended:
-                yield _decode(line + b"\n", number)
-                number += 1
+    unended = ""
+    with open_existing(path) as file:
+        blocks = text_blocks(file, path)
+        for block in codecs.iterdecode(blocks, "utf-8-sig", errors="surrogateescape"):
+            *ended, unended = (unended + block).split("\n")
+            if max(map(len, [*ended, unended])) > MAX_LINE_BYTES:
+                raise UserError(f"{path}: a line is longer than 1 MiB, which is no table")
+            yield from (f"{line}\n" for line in ended)
     if unended:
-        yield _decode(unended, number)
-
-
-def _decode(line: bytes, number: int) -> str:
-    content = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-    return content.decode(errors="surrogateescape")
-
-
-def _encode(text: str, encoding: str) -> bytes:
-    if encoding == "utf-8":
-        # The surrogates of `_decode` become the bytes that they stand for.
-        return text.encode(errors="surrogateescape")
-    # Text in another encoding was converted while reading, so it has no such surrogates.
-    return text.encode(encoding, errors="replace")
-
-
-def _is_utf8(text: str) -> bool:
-    return text.isascii() or _readable(text) == text
+        yield unended
 
 
 def _readable(text: str) -> str:
@@ -390,10 +389,8 @@ def _readable(text: str) -> str:
 
 
 def _byte_order_mark(path: str) -> bytes:
-    """Return the byte order mark at the start of the output: that of the file, if any."""
-    if is_sheet(path):  # the output is a new .csv; its mark tells spreadsheet programs "UTF-8"
-        return codecs.BOM_UTF8
-    with existing_file(path).open("rb") as file:
+    """Return the byte order mark at the start of a file, if any."""
+    with open_existing(path) as file:
         _, reader = unpack(file, path)
         start = reader.read(4)
     for mark in MARKS:

@@ -127,7 +127,7 @@ def test_a_table_without_a_header_is_translated_from_its_first_row(
     out = translated(copier, b"A dog runs.,x y\nWhy?,z y\n", column="0")
     assert out == b"A dog runs.,x y,A dog runs.\nWhy?,z y,Why?\n"
     errors = capsys.readouterr().err
-    assert "if this is the name of the column, give it with --columns" in errors
+    assert "if it is a header, give its names with --columns" in errors
     assert "source_column" not in errors  # the setting of a corpus
 
 
@@ -402,7 +402,7 @@ def test_translations_in_a_table_are_scored_by_its_columns(
     ("name", "content", "column", "problem"),
     [
         ("t.csv", "a,b\nA dog.,x\n", "c", "t.csv, row 1: no column 'c'; choose from a, b"),
-        ("t.csv", "A dog.,B b\n", "2", "no column 2; the columns are 0 to 1"),
+        ("t.csv", "A dog.,B b\n", "2", "row 1: no column 2; choose from A dog., B b, or"),
         ("t.csv", "", "0", "t.csv: no column 0; it is empty"),
         ("t.csv", "\n\n", "0", "t.csv: no column 0; it is empty"),
         ("t.csv", f"a{',' * (1 << 14)}\nA dog.\n", "a", "t.csv:1: the row has 16,385 cells"),

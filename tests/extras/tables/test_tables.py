@@ -361,16 +361,16 @@ def test_a_name_of_two_columns_and_one_column_for_both_sides_are_refused(
         list(read_pairs(table))
 
 
-@pytest.mark.parametrize(("delimiter", "name"), [(";", "2 semicolons"), (",", "2 commas")])
+@pytest.mark.parametrize("delimiter", [";", ","])
 def test_another_delimiter_in_a_tsv_is_named(
-    delimiter: str, name: str, capsys: pytest.CaptureFixture[str]
+    delimiter: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = export([("English", "German", "Note"), *((*pair, "x") for pair in WORDS)], "t.tsv")
     Path(path).write_text(Path(path).read_text().replace(",", delimiter))
     for command in ("check", "init", "translate"):
         assert call(command, path) == 2
         (error,) = capsys.readouterr().err.splitlines()
-        assert error == f"t.tsv:1: no tabs, but {name}; if they separate cells, name it t.csv"
+        assert error == f"t.tsv:1: no tabs, but '{delimiter}'; if it separates cells, name it t.csv"
 
 
 def test_time_stamps_are_no_text() -> None:
