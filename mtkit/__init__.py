@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mtkit.decoding.api import load as load
     from mtkit.decoding.engines.engine import Request as Request
     from mtkit.decoding.text.line import Line as Line
+    from mtkit.decoding.translate import translate_file as translate_file
     from mtkit.errors import TranslationWarning as TranslationWarning
     from mtkit.pipeline import run as run
     from mtkit.scoring.metrics import score as score
@@ -39,10 +40,11 @@ _HOMES = {
     "run": "mtkit.pipeline",
     "score": "mtkit.scoring.metrics",
     "train": "mtkit.training.train",
+    "translate_file": "mtkit.decoding.translate",
 }
 
 __all__ = ["Line", "Request", "TranslationWarning", "__version__", "load", "load_config", "run"]
-__all__ += ["score", "train"]
+__all__ += ["score", "train", "translate_file"]
 
 
 def __getattr__(name: str) -> Any:

@@ -57,7 +57,7 @@ LIGHT += [
 ]
 LIGHT += ["extras/study/bench/commands", "extras/study/curves"]
 """Files that import nothing heavy, so that light commands start fast."""
-MAX_CORE_LINES = 18_649
+MAX_CORE_LINES = 18_316
 """Largest number of lines of code outside of extras; the aim is 14,000."""
 COMMAND_MODULES = {"extras.serve.command", "extras.study.commands", "extras.study.bench.commands"}
 """Modules of extras that define commands, as those of `cli` do."""
@@ -255,7 +255,8 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     used = {name.split(".")[0] for path in MODULES for name in imports(path)}
     # Python 3.14 has `compression`; before, `backports.zstd` stands in for it.
     for name in used - {"mtkit", "__future__", "triton", "compression"} - sys.stdlib_module_names:
-        package = {"yaml": "pyyaml", "pydantic_core": "pydantic"}.get(name, name)
+        names = {"yaml": "pyyaml", "pydantic_core": "pydantic", "markdown_it": "markdown-it-py"}
+        package = names.get(name, name)
         assert package.replace("_", "-") in declared
 
 

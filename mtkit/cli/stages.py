@@ -180,7 +180,7 @@ def finish(
 def translate(
     text: Annotated[
         Path | None,
-        Argument(metavar="INPUT", help="Text file, may be .gz or .zst (default: stdin)."),
+        Argument(metavar="INPUT", help="Text (or .gz, .zst), table or document (default: stdin)."),
     ] = None,
     models: Models = None,
     output: Annotated[
@@ -219,6 +219,13 @@ def translate(
             help="Write a JSON object per input line: confidence, and what is probably wrong.",
         ),
     ] = None,
+    all_texts: Annotated[
+        bool, Option("--all", help="Translate again what a document has translations of.")
+    ] = False,
+    min_confidence: Annotated[
+        float | None,
+        Option(min=0, max=1, help="Mark less confident translations in a document for review."),
+    ] = None,
     device: Device = "auto",
     engine: Engine = "auto",
     compute_type: ComputeOption = "auto",
@@ -236,7 +243,7 @@ def translate(
 ) -> None:
     """Stage 4: translate text, one line of output per line of input.
 
-    A table stays as it is, but for a new column.
+    A table stays as it is, but for a new column; a document, such as a .po, but for its texts.
     The search options, such as --beam, default to the decoding settings of the model.
     Example: mtkit translate in.txt -o out.txt --beam 8
     """
@@ -255,9 +262,14 @@ def translate(
 
     # Before a model is loaded.
     importer = None if text is None else find_importer(str(text), sheet)
+    open_document = plugins.load_plugin("actions", "open_document")
+    document = open_document(text, output, all_texts, min_confidence)
+    if document is not None:
+        form_stays = "cannot be used with a document, whose form stays"
+        refuse(form_stays, n_best=n_best, jsonl=jsonl, alignments=alignments, prefix=prefix)
     if importer is not None:
         importer.check_translation(str(text), columns, output)
-    elif text is not None:
+    elif text is not None and document is None:
         refuse_name(str(text))
         refuse_misnamed_input(str(text))
     if columns is not None:
@@ -275,6 +287,7 @@ def translate(
         sheet=sheet,
         glossary=glossary,
         flags=flags,
+        document=document,
     )
     stdin_is_keyboard = sys.stdin is not None and sys.stdin.isatty()
     if prefix and not text and stdin_is_keyboard:
@@ -287,7 +300,7 @@ def translate(
         n_best=n_best,
         sample=sample,
         alignments=alignments,
-        scores=jsonl or n_best is not None or flags is not None or output is not None,
+        scores=any((jsonl, n_best, flags, output, min_confidence)),
         tag=tag,
         source_tag=source_tag,
         glossary=glossary,

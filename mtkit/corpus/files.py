@@ -57,15 +57,12 @@ FOREIGN_FORMATS = {
     (".docx", ".doc", ".odt", ".rtf", ".pdf", ".pptx"): (
         "is a document; save it as plain text (UTF-8)"
     ),
-    (".xliff", ".xlf", ".sdlxliff"): (
-        "is a translation file; export it as a translation memory (.tmx) or as text (.tsv)"
-    ),
     (
-        *(".po", ".pot", ".json", ".arb", ".properties", ".ini", ".toml", ".yml", ".yaml"),
-        *(".strings", ".stringsdict", ".xcstrings", ".resx", ".ts", ".ftl"),
+        *(".po", ".pot", ".json", ".arb", ".properties", ".ini", ".toml", ".yml", ".yaml", ".ftl"),
+        *(".strings", ".stringsdict", ".xcstrings", ".resx", ".ts", ".xliff", ".xlf", ".sdlxliff"),
     ): (
-        "is a file of keys and messages, not of text; convert it to a table (.csv) or to a "
-        "translation memory (.tmx), for example with po2csv or po2tmx of the Translate Toolkit"
+        "is a file of keys and messages, not of text; convert it to .csv or .tmx, as po2csv does; "
+        "`mtkit translate` knows the formats that `mtkit guide documents` lists"
     ),
     (".tmx",): (
         "is a translation memory, which is read only as a whole corpus: by `mtkit check FILE`, "

@@ -33,6 +33,7 @@ from mtkit.decoding.losses import Losses
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.tags import check_tag
 from mtkit.errors import UserError
+from mtkit.plugins import load_plugin
 from mtkit.progress import Progress, progress
 from mtkit.report import plural, say, warn
 
@@ -61,6 +62,8 @@ class Files:
     """The file of terms, which the translator has read."""
     flags: Path | None = None
     """Where to write a JSON object for each input line, with its flags and its confidence."""
+    document: Input | None = None
+    """What an extra has read from the input, to be written with translations in their places."""
 
     @property
     def importer(self) -> Importer:
@@ -75,27 +78,26 @@ class Files:
 
         The flags of earlier lines are not kept.
         """
-        if self.flags is not None or self.input is None or not self.input.is_file():
+        if self.flags or self.input is None or self.output is None:
             return False
-        if self.prefixes and not self.prefixes.is_file():
+        if is_stream(self.output):
             return False
-        return self.output is not None and not is_stream(self.output)
+        return all(path.is_file() for path in (self.input, self.prefixes) if path)
 
     def check(self) -> None:
         """Raise UserError if a file cannot be used, or the numbers of lines and prefixes differ."""
         if self.input and not os.path.exists(self.input):
             advice = "to translate a sentence, use: echo TEXT | mtkit translate"
             raise UserError(f"{self.input}: no such file; {advice}")
-        for path in filter(None, (self.output, self.flags)):
-            if path.suffix in (".gz", ".zst"):
-                raise UserError(
-                    f"{path}: the output is plain text; choose a name without {path.suffix}"
-                )
         importer = None if self.output is None else find_importer(str(self.output))
         if importer is not None and importer.has_sheets and self.column is None:
             raise UserError(f"{self.output}: lines of text are no workbook; choose another name")
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
         for output in filter(None, (self.output, self.flags)):
+            if output.suffix in (".gz", ".zst"):
+                raise UserError(
+                    f"{output}: the output is plain text; choose a name without {output.suffix}"
+                )
             check_output(output, [*inputs, self.glossary])
         if self.output and self.flags and _is_same_file(self.output, self.flags):
             raise UserError(f"{self.flags} is the output; choose another file for --flags")
@@ -106,6 +108,24 @@ class Files:
                     f"{self.prefixes} has {plural(prefixes, 'line')}, but {self.input} {lines:,}; "
                     "give one prefix for each line (a blank line for none)"
                 )
+
+
+def translate_file(
+    translator: Translator,
+    path: str | Path,
+    output: str | Path,
+    *,
+    all_texts: bool = False,
+    min_confidence: float | None = None,
+) -> None:
+    """Translate a document or a text as `mtkit translate` does, with the options of the same names.
+
+    Raises:
+        UserError: the file cannot be read, or the output cannot be written.
+    """
+    open_document = load_plugin("actions", "open_document")
+    document = open_document(Path(path), Path(output), all_texts, min_confidence)
+    translate(translator, Files(Path(path), Path(output), document=document), Format())
 
 
 def _is_same_file(path: Path, other: Path) -> bool:
@@ -213,6 +233,13 @@ class Input(ABC):
     def line_counts(self) -> Iterator[int]:
         """Yield for each line the number of lines that are written."""
 
+    def prepare(self, translator: Translator) -> None:  # noqa: B027 - most inputs need nothing
+        """Ask the translator for what else is written than its translations."""
+
+    def end(self) -> bytes:
+        """Return what is written after the last line."""
+        return b""
+
 
 @dataclass(frozen=True)
 class TextInput(Input):
@@ -243,6 +270,9 @@ class TextInput(Input):
 
 @contextmanager
 def _open_input(files: Files, form: Format) -> Iterator[Input]:
+    if files.document is not None:
+        yield files.document
+        return
     if files.column is not None:
         yield files.importer.open_column(str(files.input), files.column, files.output)
         return
@@ -273,6 +303,7 @@ def translate(
         _open_flags(files.flags) as write_flags,
         _progress(files, text) as shown,
     ):
+        text.prepare(translator)
         _say_start(translator, files, form)
         tally = _Tally(translator, text, start=done)
         if done:
@@ -288,6 +319,8 @@ def translate(
             if text.is_typed:  # each warning below its line
                 tally.warn_of_losses()
             shown.advance(len(translations), f"{tally.rate:,.0f} {text.unit}s/s")
+        with path_in_oserror(files.output or Path("stdout")):
+            target.write(text.end())
     if files.output:
         tally.say_end(files.output)
     tally.say_what_is_missing()

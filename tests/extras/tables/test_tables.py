@@ -256,9 +256,9 @@ def test_other_unicode_encodings_are_read_everywhere(encoding: str, end: str) ->
 OTHER_PROGRAMS = {
     "s.xlsx s.ods S.XLS": "CSV",
     "d.docx d.pdf": "plain text",
-    "m.sdlxliff m.xliff": ".tmx",
+    "m.sdlxliff": ".tmx",
     "t.txt.xz t.csv.bz2": "gzip",
-    "m.po m.pot m.PO m.po.gz m.json m.arb m.properties m.ini m.toml m.yml m.yaml": "po2csv",
+    "m.pot m.POT m.pot.gz m.json m.arb m.properties m.ini m.toml m.yml m.yaml": "po2csv",
     "m.strings m.stringsdict m.xcstrings m.resx m.ts m.ftl": "po2csv",
 }
 
@@ -283,12 +283,12 @@ def test_files_of_other_programs_are_refused_with_advice(
 def test_files_of_keys_and_messages_are_no_text_to_translate(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    Path("m.po").write_text('msgid "Delete %s files?"\nmsgstr ""\n')
-    advice = "convert it to a table (.csv) or to a translation memory (.tmx), for example with po2"
+    Path("m.strings").write_text('"delete" = "Delete %s files?";\n')
+    advice = "convert it to .csv or .tmx, as po2csv does; `mtkit translate` knows the formats that"
     for command in (["init"], ["translate"], ["check"], ["translate", "-o", "out"]):
-        assert call(*command, "m.po") == 2
+        assert call(*command, "m.strings") == 2
         (error,) = capsys.readouterr().err.splitlines()
-        assert error.startswith("m.po is a file of keys and messages") and advice in error
+        assert error.startswith("m.strings is a file of keys and messages") and advice in error
     Path("m.jsonl").write_text('{"en": "A dog.", "de": "Ein Hund."}\n')
     assert list(read_lines("m.jsonl"))
 

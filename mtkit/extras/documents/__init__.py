@@ -1,0 +1,1 @@
+"""Documents in their own formats: translations are written into their places, the rest stays."""

@@ -1,0 +1,179 @@
+"""`mtkit translate FILE`: translate the texts of a document, and write them into their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from mtkit.config.language_codes import find_language
+from mtkit.decoding.api import Translator
+from mtkit.decoding.model_languages import find_model_languages
+from mtkit.decoding.text.line import Line, Translation
+from mtkit.decoding.translate import Input
+from mtkit.errors import UserError
+from mtkit.extras.documents.formats import DocumentFormat, find_format, name_documents
+from mtkit.extras.documents.parts import DocumentPart, read_parts, write_parts
+from mtkit.extras.documents.units import Replacement, Target, TextUnit, find_lines, splice
+from mtkit.report import plural, say, warn
+
+
+@dataclass
+class Document(Input):
+    """A document whose texts are translated. It is written when all are."""
+
+    unit: ClassVar[str] = "text"
+
+    path: str
+    form: DocumentFormat
+    parts: Mapping[str, DocumentPart]
+    """The texts with what is translated of them, by the names of members."""
+    min_confidence: float | None
+    language: str | None = None
+    """The target language, a tag of BCP 47."""
+    _answers: list[Translation] = field(default_factory=list, init=False)
+    _unsure: int = field(default=0, init=False)
+    _unwritable: int = field(default=0, init=False)
+    _unsafe: int = field(default=0, init=False)
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether a partial output can be continued: a document is written at its end."""
+        return False
+
+    def prepare(self, translator: Translator) -> None:
+        """Note the target language.
+
+        Raises:
+            UserError: the model gives no confidence, which `min_confidence` needs.
+        """
+        obstacle = translator.confidence_obstacle
+        if self.min_confidence is not None and obstacle is not None:
+            raise UserError(f"--min-confidence needs the confidence of the model: {obstacle}")
+        self.language = _find_target_language(translator)
+
+    def count(self) -> int:
+        return sum(1 for _ in self._texts())
+
+    def lines(self, done: int) -> Iterator[Line]:
+        for number, text in enumerate(self._texts()):
+            yield Line(text, id=number)
+
+    def _texts(self) -> Iterator[str]:
+        for part in self.parts.values():
+            for unit in part.units:
+                for text in unit.texts:
+                    for start, end in find_lines(text):
+                        yield text[start:end]
+
+    def output(self, number: int, translation: Translation) -> bytes:
+        self._answers.append(translation)
+        return b""
+
+    def line_counts(self) -> Iterator[int]:
+        return iter(())
+
+    def end(self) -> bytes:
+        answers = iter(self._answers)
+        errors = self.form.errors
+        contents: dict[str, bytes] = {}
+        for name, part in self.parts.items():
+            replacements: list[Replacement] = []
+            for unit in part.units:
+                written = self._write(unit, answers)
+                texts = [replacement.text for replacement in written]
+                try:
+                    part.encode("".join(texts), errors)
+                except UnicodeEncodeError:
+                    self._unwritable += 1
+                else:
+                    replacements += written
+            contents[name] = part.encode(splice(part.text, replacements), errors)
+        self._say_end()
+        return write_parts(self.path, self.form, contents)
+
+    def _write(self, unit: TextUnit, answers: Iterator[Translation]) -> Sequence[Replacement]:
+        """Return what writes the translations of a unit; nothing if it stays as it is."""
+        translations: list[str] = []
+        is_sure = True
+        for text in unit.texts:
+            lines: list[Replacement] = []
+            for start, end in find_lines(text):
+                answer = next(answers)
+                lines.append(Replacement(start, end, answer.text))
+                is_sure = is_sure and self._is_sure(answer)
+            translations.append(splice(text, lines))
+        self._unsure += not is_sure
+        # A text that is its own translation keeps the escapes and spaces of the document.
+        has_changed = not unit.texts or translations != list(unit.texts)
+        has_texts = all(map(str.strip, translations))
+        is_written = has_changed and has_texts and is_sure
+        if not (is_written or unit.has_mark):
+            return []
+        target = Target(self.language, is_sure)
+        replacements = list(unit.write(translations, target))
+        if unit.texts and not replacements:
+            self._unsafe += 1
+        return replacements
+
+    def _is_sure(self, translation: Translation) -> bool:
+        """Return whether a translation is as confident as the user demands."""
+        confidence = translation.confidence
+        if self.min_confidence is None or confidence is None:
+            return True
+        return confidence >= self.min_confidence
+
+    def _say_end(self) -> None:
+        if self._unsure:
+            texts = plural(self._unsure, "text")
+            say(f"{self.path}: {texts} below --min-confidence: marked for review, or left out")
+        if self._unsafe:
+            texts = plural(self._unsafe, "text")
+            warn(f"{self.path}: left {texts} as in the source, to keep links and quotes intact")
+        if self._unwritable:
+            texts = plural(self._unwritable, "translation")
+            warn(f"{self.path}: left out {texts}, because its encoding lacks characters; use UTF-8")
+
+
+def open_document(
+    path: Path | None, output: Path | None, all_texts: bool, min_confidence: float | None
+) -> Document | None:
+    """Read a document to translate; return None if the file is not of a format for documents.
+
+    `path`: None is standard input. `all_texts`: translate the texts again that have a translation.
+
+    Raises:
+        UserError: the file cannot be read, the output has the name of another format, or an option
+            is for documents and the file is none.
+    """
+    name = str(path or "")  # standard input has no format
+    form = find_format(name)
+    if form is None:
+        if all_texts or min_confidence is not None:
+            raise UserError(f"--all and --min-confidence need a document: {name_documents()}")
+        return None
+    if output is not None and output.suffix and find_format(output.name) is not form:
+        suffixes = " or ".join(form.suffixes)
+        raise UserError(f"{output}: the output is {form.name}; choose a name with {suffixes}")
+    parts = read_parts(name, form)
+    kept = 0
+    for part in parts.values():
+        units = [unit for unit in part.units if all_texts or not unit.translation]
+        kept += len(part.units) - len(units)
+        part.units = units
+    if kept:
+        say(f"{name}: keeps {plural(kept, 'translation')} (--all: translate all texts again)")
+    return Document(name, form, parts, min_confidence)
+
+
+def _find_target_language(translator: Translator) -> str | None:
+    tag = translator.request.settings.tag
+    if tag is not None:
+        return find_language(tag)
+    if not translator.models:
+        return None
+    targets = find_model_languages(translator.models[0]).targets
+    if len(targets) != 1:
+        return None
+    return next(iter(targets))

@@ -1,0 +1,69 @@
+"""The formats of documents: how the names of their files end, and what reads their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import PurePath
+from typing import NamedTuple
+
+from mtkit.extras.documents.units import TextUnit
+
+Read = Callable[[str], Iterable[TextUnit]]
+"""Returns the units of a document; raises DocumentError if it is damaged."""
+
+DECLARED = ("declared",)
+"""Encodings of files whose start names their encoding."""
+ENTITIES = "xmlcharrefreplace"
+"""How XML and HTML write a character that the encoding of the file lacks."""
+
+
+class DocumentFormat(NamedTuple):
+    """A format of documents."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    """How the names of files end."""
+    reader: str
+    """The module and the function that reads a text."""
+    encodings: tuple[str, ...] = ("utf-8",)
+    """The encodings that are tried in this order."""
+    errors: str = "strict"
+    """How a character is written that the encoding of the file lacks: as in `str.encode`."""
+    max_mebibytes: int = 16
+    """Largest file, unpacked; that of a format whose reader takes much memory is smaller."""
+    members: str = ""
+    """A pattern for the names of the members that have texts, if the file is a zip archive."""
+
+    @property
+    def read(self) -> Read:
+        """What reads a text; its module is imported here, because it may need a package."""
+        module, _, function = self.reader.partition(":")
+        read: Read = getattr(import_module(f"mtkit.extras.documents.{module}"), function)
+        return read
+
+
+_WORD = r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml"
+FORMATS = (
+    DocumentFormat(
+        name="a file of gettext",
+        suffixes=(".po", ".pot"),
+        reader="gettext_files:read_po",
+        encodings=DECLARED,
+    ),
+)
+
+
+def find_format(path: str) -> DocumentFormat | None:
+    """Return the format of files with such a name; None if there is none."""
+    suffix = PurePath(path.lower()).suffix
+    for form in FORMATS:
+        if suffix in form.suffixes:
+            return form
+    return None
+
+
+def name_documents() -> str:
+    """Return how the names of documents end, for messages."""
+    *others, last = (suffix for form in FORMATS for suffix in form.suffixes)
+    return f"{', '.join(others)} or {last}"

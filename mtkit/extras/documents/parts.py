@@ -1,0 +1,161 @@
+"""The texts of a document as its file holds them: in an encoding, perhaps in a zip archive."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from zipfile import BadZipFile, ZipFile
+
+from mtkit.corpus.files import existing_file
+from mtkit.errors import UserError
+from mtkit.extras.documents.formats import DECLARED, ENTITIES, DocumentFormat
+from mtkit.extras.documents.units import DocumentError, TextUnit
+
+MAX_UNITS = 200_000
+"""Most texts of a document; all of them are in memory."""
+BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+"""Encodings, by the byte order mark at the start of a document."""
+DECLARATION_BYTES = 4096
+"""Bytes at the start of a document in which it may declare its encoding."""
+_DECLARED = re.compile(
+    rb"(?:<\?xml\s[^<>]*?encoding|<meta\s[^<>]*?charset|Content-Type:[^<>]{0,60}?charset)"
+    rb"\s*=\s*[\"']?([A-Za-z0-9_.:-]+)",
+    re.IGNORECASE,
+)
+"""An encoding that XML, HTML or the header of gettext declares."""
+_OPEN_ENCODING = re.compile("CHARSET|(US-)?ASCII")
+"""What the header of a template of gettext has; its translation gets UTF-8."""
+_DAMAGED = (BadZipFile, RuntimeError, EOFError, zlib.error)
+"""What zipfile raises; RuntimeError: the archive is encrypted, or packed in an unknown way."""
+
+
+@dataclass
+class DocumentPart:
+    """A text of a document, and its units: the whole file, or a member of an archive."""
+
+    text: str
+    encoding: str
+    mark: bytes
+    """The byte order mark."""
+    units: Sequence[TextUnit] = ()
+
+    def encode(self, text: str, errors: str) -> bytes:
+        """Return another text as bytes like those of this one."""
+        return self.mark + text.encode(self.encoding, errors)
+
+
+def read_parts(path: str, form: DocumentFormat) -> dict[str, DocumentPart]:
+    """Return the texts of a document with their units, by the names of members.
+
+    Raises:
+        UserError: the file cannot be read, is too large or damaged, or is not in its encoding.
+    """
+    parts: dict[str, DocumentPart] = {}
+    for name, content in _read_members(path, form):
+        part = _decode(path, content, form)
+        parts[name] = part
+        try:
+            units = form.read(part.text)
+            part.units = list(islice(units, MAX_UNITS + 1))
+        except DocumentError as error:
+            line = part.text.count("\n", 0, error.position) + 1
+            raise UserError(f"{path}:{line}: {error.problem}") from None
+        if len(part.units) > MAX_UNITS:
+            raise UserError(f"{path}: has over {MAX_UNITS:,} texts; divide it")
+    return parts
+
+
+def _read_members(path: str, form: DocumentFormat) -> Iterator[tuple[str, bytes]]:
+    """Yield the texts of an archive; of another file, its content."""
+    file = existing_file(path)
+    size = file.stat().st_size
+    if not form.members:
+        _check_size(path, size, form)
+        yield "", file.read_bytes()
+        return
+    with _open_archive(path) as archive:
+        members = archive.infolist()
+        sizes = [member.file_size for member in members]
+        _check_size(path, sum(sizes), form)
+        for member in members:
+            if re.fullmatch(form.members, member.filename):
+                yield member.filename, archive.read(member)
+
+
+@contextmanager
+def _open_archive(path: str) -> Iterator[ZipFile]:
+    """Open an archive, and re-raise what zipfile raises as UserErrors."""
+    try:
+        with ZipFile(path) as archive:
+            yield archive
+    except _DAMAGED as error:
+        raise UserError(f"{path}: is damaged or encrypted ({error})") from None
+
+
+def _check_size(path: str, size: int, form: DocumentFormat) -> None:
+    if size > form.max_mebibytes << 20:
+        raise UserError(f"{path}: has over {form.max_mebibytes} MiB; divide it")
+
+
+def _decode(path: str, content: bytes, form: DocumentFormat) -> DocumentPart:
+    encodings = form.encodings
+    if encodings == DECLARED:
+        declared = _DECLARED.search(content, 0, DECLARATION_BYTES)
+        name = declared[1].decode() if declared else "utf-8"
+        is_gettext = form.errors != ENTITIES
+        if is_gettext and _OPEN_ENCODING.fullmatch(name):
+            name = "utf-8"
+        encodings = (_standard_encoding(path, name),)
+    mark = b""
+    for known_mark, its_encoding in BYTE_ORDER_MARKS.items():
+        if content.startswith(known_mark):
+            mark = known_mark
+            encodings = (its_encoding,)
+    for encoding in encodings:
+        with suppress(UnicodeError):
+            text = content[len(mark) :].decode(encoding)
+            part = DocumentPart(text, encoding, mark)
+            # Some encodings have several ways to write a text; what stays must keep its own.
+            if part.encode(text, "strict") == content:
+                return part
+    tried = " or ".join(encodings)
+    raise UserError(f"{path}: is not in {tried}; convert it: iconv -f ENCODING -t UTF-8")
+
+
+def _standard_encoding(path: str, name: str) -> str:
+    """Return an encoding by its usual name.
+
+    Raises:
+        UserError: the encoding is unknown.
+    """
+    try:
+        " ".encode(name)  # Fails if it is no encoding of text, such as base64.
+        return codecs.lookup(name).name
+    except (LookupError, UnicodeError):  # UnicodeError: the encoding "undefined" of Python
+        problem = f"declares the unknown encoding '{name}'; declare the right one, such as UTF-8"
+        raise UserError(f"{path}: {problem}") from None
+
+
+def write_parts(path: str, form: DocumentFormat, contents: Mapping[str, bytes]) -> bytes:
+    """Return a document with other texts; the other members of an archive stay."""
+    if not form.members:
+        return contents[""]
+    written = io.BytesIO()
+    with _open_archive(path) as archive, ZipFile(written, "w") as copy:
+        copy.comment = archive.comment
+        for member in archive.infolist():
+            content = contents.get(member.filename)
+            if content is None:
+                content = archive.read(member)
+            copy.writestr(member, content)
+    return written.getvalue()

@@ -1,0 +1,93 @@
+"""What a format reads from a document: texts, and the places of their translations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mtkit.corpus.characters import has_letters
+
+_IN_LINE = re.compile(r"\S(?:[^\n]*\S)?")
+"""A line without the spaces around it."""
+
+
+class Replacement(NamedTuple):
+    """A part of a text, and what replaces it."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Target(NamedTuple):
+    """What the translations of a document have in common, and what is known of one of them."""
+
+    language: str | None
+    """A tag of BCP 47; None if the model does not tell."""
+    is_sure: bool = True
+    """Whether the translation is as confident as the user demands."""
+
+
+Write = Callable[[Sequence[str], Target], Iterable[Replacement]]
+"""Returns the edits that write the translations of a unit into the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextUnit:
+    """Texts that are translated and written together: one, or the forms of a plural."""
+
+    texts: Sequence[str]
+    """The texts to translate; none for what is written in any case, such as a header."""
+    write: Write
+    translation: str = ""
+    """The translation in the document, if any."""
+    is_reviewed: bool = True
+    """Whether the translation is complete, as far as the document tells."""
+    has_mark: bool = False
+    """Whether `write` marks a translation that is not sure."""
+
+
+class DocumentError(Exception):
+    """What is wrong in a document, and at which character."""
+
+    def __init__(self, position: int, problem: str) -> None:
+        super().__init__(problem)
+        self.position = position
+        self.problem = problem
+
+
+def unit_at(text: str, start: int, end: int, escape: Callable[[str], str] = str) -> TextUnit:
+    """Return a unit whose translation takes the place of a part of the document."""
+
+    def write(translations: Sequence[str], target: Target) -> Iterable[Replacement]:
+        (translation,) = translations
+        return [Replacement(start, end, escape(translation))]
+
+    return TextUnit([text], write)
+
+
+def splice(text: str, edits: Iterable[Replacement]) -> str:
+    """Return a text with all edits; those at the same place follow each other in their order."""
+    pieces: list[str] = []
+    done = 0
+    for edit in sorted(edits, key=lambda edit: edit.start):
+        assert done <= edit.start <= edit.end, "edits overlap"
+        pieces.append(text[done : edit.start])
+        pieces.append(edit.text)
+        done = edit.end
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+def find_line_end(text: str) -> str:
+    """Return how the lines of a text end."""
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def find_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each line of a text begins and ends that has letters, without spaces around."""
+    for match in _IN_LINE.finditer(text):
+        if has_letters(match[0]):
+            yield match.span()
