@@ -51,6 +51,20 @@ FORMATS = (
         reader="gettext_files:read_po",
         encodings=DECLARED,
     ),
+    DocumentFormat(
+        name="XLIFF",
+        suffixes=(".xlf", ".xliff"),
+        reader="xliff:read_xliff",
+        encodings=DECLARED,
+        errors=ENTITIES,
+    ),
+    DocumentFormat(
+        name="a resource of Android",
+        suffixes=(".xml",),
+        reader="android:read_android",
+        encodings=DECLARED,
+        errors=ENTITIES,
+    ),
 )
 
 

@@ -1,0 +1,99 @@
+"""XLIFF 1.2 and 2: `<source>` is translated into `<target>`, within which codes stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from xml.sax.saxutils import escape
+
+from mtkit.extras.documents.codes import NumberedText, read_content
+from mtkit.extras.documents.markup import Element, read_elements, with_attribute
+from mtkit.extras.documents.units import Replacement, Target, TextUnit
+
+_PAIRS = re.compile("g|pc|mrk|sub")
+"""Codes around text that is translated."""
+_OPEN_STATE = re.compile(r"\sstate=[\"'](?:new|initial|needs-)")
+"""The state of a segment or target that is not complete."""
+_LANGUAGES = {"file": "target-language", "xliff": "trgLang"}
+"""The element and the attribute that name the target language, in version 1.2 and in version 2."""
+
+
+def read_xliff(document: str) -> Iterator[TextUnit]:
+    """Yield a unit for each text, and one for each file without a target language."""
+    holders: set[int] = set()
+    for segment in read_elements(document, "trans-unit", "segment"):
+        is_first_version = segment.local_name == "trans-unit"
+        holder = segment.ancestor("file" if is_first_version else "xliff")
+        if holder is not None and holder.start not in holders:
+            holders.add(holder.start)
+            yield TextUnit((), partial(_write_language, holder))
+        source = segment.child("source")
+        if source is not None and segment.inherited("translate") != "no":
+            yield _read_segment(segment, source)
+
+
+def _read_segment(segment: Element, source: Element) -> TextUnit:
+    coded = NumberedText(read_content(source, _PAIRS))
+    target = segment.child("target")
+    tags = segment.tag
+    translation = ""
+    if target is not None:
+        tags += target.tag
+        translated = NumberedText(read_content(target, _PAIRS), coded)
+        translation = translated.text.strip()
+    return TextUnit(
+        texts=[coded.text],
+        write=partial(_write_segment, segment, source, coded),
+        translation=translation,
+        is_reviewed=_OPEN_STATE.search(tags) is None,
+        has_mark=True,
+    )
+
+
+def _write_language(
+    holder: Element, translations: Sequence[str], target: Target
+) -> Iterator[Replacement]:
+    """Yield what adds the target language to a file that lacks it."""
+    attribute = _LANGUAGES[holder.local_name]
+    if target.language is not None and attribute not in holder.attributes:
+        tag = with_attribute(holder.tag, attribute, target.language)
+        yield Replacement(holder.start, holder.inner_start, tag)
+
+
+def _write_segment(
+    segment: Element,
+    source: Element,
+    coded: NumberedText,
+    translations: Sequence[str],
+    target: Target,
+) -> Iterator[Replacement]:
+    """Yield what writes the target of a segment, and its state."""
+    (translation,) = translations
+    is_sure = target.is_sure and coded.is_intact(translation)
+    name = source.name.replace("source", "target")  # with its prefix
+    tag = f"<{name}>"
+    existing = segment.child("target")
+    if existing is not None:
+        tag = existing.tag.replace("/>", ">")
+    if segment.local_name == "segment":
+        state = "translated" if is_sure else "initial"
+        changed = with_attribute(segment.tag, "state", state)
+        yield Replacement(segment.start, segment.inner_start, changed)
+    elif not is_sure:
+        tag = with_attribute(tag, "state", "needs-review-translation")
+    elif " state=" in tag:
+        tag = with_attribute(tag, "state", "translated")
+    content = coded.restore(translation, escape)
+    written = f"{tag}{content}</{name}>"
+    if existing is not None:
+        yield Replacement(existing.start, existing.end, written)
+        return
+    # A new target stands in a line of its own if the element before it does.
+    before = segment.child("seg-source") or source
+    document = source.document
+    line_start = document.rfind("\n", 0, before.start)
+    indent = document[max(0, line_start) : before.start]
+    if not indent.strip():
+        written = indent + written
+    yield Replacement(before.end, before.end, written)
