@@ -65,6 +65,54 @@ FORMATS = (
         encodings=DECLARED,
         errors=ENTITIES,
     ),
+    DocumentFormat(
+        name="a file of subtitles",
+        suffixes=(".srt", ".vtt"),
+        reader="subtitles:read_subtitles",
+    ),
+    DocumentFormat(
+        name="JSON",
+        suffixes=(".json", ".arb"),
+        reader="json_files:read_json_texts",
+    ),
+    DocumentFormat(
+        name="a file of properties",
+        suffixes=(".properties",),
+        reader="key_value_files:read_properties",
+        encodings=("utf-8", "latin-1"),
+        errors="backslashreplace",
+    ),
+    DocumentFormat(
+        name="a file of settings",
+        suffixes=(".ini",),
+        reader="key_value_files:read_ini",
+    ),
+    DocumentFormat(
+        name="Fluent",
+        suffixes=(".ftl",),
+        reader="fluent_files:read_fluent",
+        max_mebibytes=2,
+    ),
+    DocumentFormat(
+        name="HTML",
+        suffixes=(".html", ".htm"),
+        reader="html_files:read_html",
+        encodings=DECLARED,
+        errors=ENTITIES,
+    ),
+    DocumentFormat(
+        name="Markdown",
+        suffixes=(".md", ".markdown"),
+        reader="markdown_files:read_markdown",
+        max_mebibytes=2,
+    ),
+    DocumentFormat(
+        name="a document of Word",
+        suffixes=(".docx",),
+        reader="word_files:read_word",
+        max_mebibytes=64,
+        members=_WORD,
+    ),
 )
 
 

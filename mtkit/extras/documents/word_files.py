@@ -1,0 +1,125 @@
+"""Texts of Word (`.docx`): each paragraph is translated, with the formatting of its parts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from html import unescape
+from itertools import groupby
+from xml.sax.saxutils import escape
+
+from mtkit.extras.documents.codes import InlineCode, NumberedText
+from mtkit.extras.documents.markup import Element, read_elements
+from mtkit.extras.documents.units import TextUnit, unit_at
+
+_TEXT = '<w:t xml:space="preserve">'
+_END = "</w:t></w:r>"
+_IGNORED = ("pPr", "proofErr", "lastRenderedPageBreak")
+"""Elements of a paragraph that need not stay between its texts."""
+_SPACES = ("tab", "br", "cr", "noBreakHyphen")
+"""Elements of a run that stand within its text."""
+_OF_TEXT = {"rPr", "t", *_SPACES}
+"""Elements of a run that is nothing but text."""
+_EMPTY_RUN = re.compile(rf"<w:r>(?:<w:rPr>(?:(?!</w:rPr>).)*</w:rPr>)?{_TEXT}{_END}", re.DOTALL)
+_FIELD_END = re.compile(r"w:fldCharType=\"(begin|end)\"")
+
+
+def read_word(document: str) -> Iterator[TextUnit]:
+    """Yield a unit for each paragraph that has a text."""
+    for paragraph in read_elements(document, "p"):
+        parts = [child for child in paragraph.children if child.local_name not in _IGNORED]
+        base = _find_usual_format(parts)
+        if base is None:
+            continue
+        coded = NumberedText(_read_parts(parts, base))
+        write = partial(_write, coded, f"<w:r>{base}{_TEXT}")
+        start = parts[0].start
+        end = parts[-1].end
+        yield unit_at(coded.text, start, end, write)
+
+
+def _find_usual_format(parts: Sequence[Element]) -> str | None:
+    """Return the format of most letters, so that few texts stand between codes.
+
+    Return None if there are no letters.
+    """
+    lengths = Counter[str]()
+    for run in _find_runs(parts):
+        format_ = _format_of(run)
+        for child in run.children:
+            if child.local_name == "t":
+                lengths[format_] += len(child.inner)
+    if not lengths.total():
+        return None
+    usual, _ = lengths.most_common(1)[0]
+    return usual
+
+
+def _find_runs(parts: Sequence[Element]) -> Iterator[Element]:
+    """Yield the runs of a paragraph and of its hyperlinks."""
+    for part in parts:
+        if part.local_name == "hyperlink":
+            yield from part.children
+        else:
+            yield part
+
+
+def _write(coded: NumberedText, begin: str, translation: str) -> str:
+    """Return the runs of a paragraph, without empty ones."""
+    written = coded.restore(translation, escape)
+    return _EMPTY_RUN.sub("", f"{begin}{written}{_END}")
+
+
+def _format_of(part: Element) -> str:
+    """Return the properties of a run, as they are written."""
+    properties = part.child("rPr")
+    if properties is None:
+        return ""
+    return properties.raw
+
+
+def _read_parts(parts: Sequence[Element], base: str) -> Iterator[str | InlineCode]:
+    """Yield the texts of a paragraph; what is not formatted like most of it, between codes.
+
+    A field, with all its runs, and anything that is not a run of text are one code each.
+    """
+    depth = 0  # of fields within each other
+    field = ""
+    # Each code ends the run before it, and begins the run of the text after it.
+    in_base = f"<w:r>{base}{_TEXT}"
+    for format_, group in groupby(parts, _format_of):
+        in_format = f"<w:r>{format_}{_TEXT}"
+        resume = in_base
+        for part in group:
+            names = {child.local_name for child in part.children}
+            is_text = part.local_name == "r" and names <= _OF_TEXT
+            sides = _FIELD_END.findall(part.raw)
+            depth += sides.count("begin") - sides.count("end")
+            if depth > 0:
+                field += part.raw
+            elif part.local_name == "hyperlink":
+                yield InlineCode(f"{_END}{part.tag}{resume}", "hyperlink")
+                yield from _read_parts(part.children, base)
+                yield InlineCode(f"{_END}</w:hyperlink>{resume}", "hyperlink", is_closing=True)
+            elif field or not is_text:
+                yield InlineCode(f"{_END}{field}{part.raw}{resume}")
+                field = ""
+            else:
+                if resume != in_format:
+                    yield InlineCode(f"{_END}{in_format}", "r")
+                    resume = in_format
+                yield from _read_run(part)
+        if resume != in_base:
+            yield InlineCode(f"{_END}{in_base}", "r", is_closing=True)
+    if field:
+        yield InlineCode(f"{_END}{field}{in_base}")
+
+
+def _read_run(run: Element) -> Iterator[str | InlineCode]:
+    for child in run.children:
+        if child.local_name == "t":
+            yield unescape(child.inner)
+        elif child.local_name in _SPACES:
+            yield InlineCode(f"</w:t>{child.raw}{_TEXT}")
