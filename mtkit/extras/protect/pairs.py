@@ -111,14 +111,14 @@ def pair_up(text: str, found: Sequence[FoundSpan]) -> list[FoundSpan]:
 
 def _read_side(text: str, span: FoundSpan) -> tuple[MarkSide | None, str]:
     """Return which side of a pair a span may be, and the name that both sides share."""
+    own = text[span.start : span.end]
     if span.mark == "opening":
-        return "opening", text[span.start : span.end].lstrip("!")
+        return "opening", own.lstrip("!")  # an image ends as a link does
     if span.mark == "closing":
-        own = text[span.start : span.end]
         return "closing", _OPENING_OF.get(own[0], own)
-    tag = None if span.message else _TAG.match(text, span.start, span.end)
-    is_empty = text.endswith("/>", span.start, span.end)
-    if tag is None or is_empty:
+    tag = _TAG.match(own)
+    is_empty = own.endswith("/>")
+    if tag is None or is_empty or span.message is not None:
         return None, ""
     slash, name = tag.groups()
     return "closing" if slash else "opening", name

@@ -58,7 +58,9 @@ def protect(segment: Segment, context: Context) -> list[Piece]:
     if not found:
         return [segment]
     facts = context.estimator.facts
-    name = (facts and facts.stand_in) or NAME
+    name = NAME
+    if facts is not None and facts.stand_in:
+        name = facts.stand_in
     # A digit that the vocabulary lacks becomes a byte, which may join another word.
     number = NUMBER if context.tokenizer.can_spell(NUMBER) else name
     spellings = _find_spellings(segment.string, found)
@@ -69,9 +71,13 @@ def protect(segment: Segment, context: Context) -> list[Piece]:
     syntax = Syntax.MESSAGE if has_messages else Syntax.PLAIN
     first, last = find_outer_tags(segment.string)
     inner = segment.text.cut(first, last)
+    # Only spaces stand before the inner text, so that it begins where it is first found.
     start = segment.string.index(inner.string, first)
     end = start + len(inner)
-    within = [span.shifted(-start) for span in found if start <= span.start and span.end <= end]
+    within: list[FoundSpan] = []
+    for span in found:
+        if start <= span.start and span.end <= end:
+            within.append(span.shifted(-start))
     pieces: list[Piece] = []
     if start:
         pieces.append(Copied(segment.text.slice(0, start), is_exact=True))
@@ -126,21 +132,23 @@ class _Unit:
 
 def _find_units(text: str, found: Sequence[FoundSpan]) -> list[_Unit]:
     """Join spans that touch each other, unless a tag of a pair would be without the other one."""
+    runs: list[list[FoundSpan]] = []
+    for span in found:
+        if runs and runs[-1][-1].end == span.start:
+            runs[-1].append(span)
+        else:
+            runs.append([span])
     units: list[_Unit] = []
-    first = 0
-    while first < len(found):
-        last = first
-        while last + 1 < len(found) and found[last].end == found[last + 1].start:
-            last += 1
-        run = found[first : last + 1]
+    for run in runs:
         outer = range(run[0].start, run[-1].end)
         tags = [span.pair for span in run if span.pair is not None]
+        # Both tags of a pair have the same number.
         has_whole_pairs = len(tags) == 2 * len(set(tags))
         if len(run) > 1 and has_whole_pairs:
             units.append(_Unit(outer.start, outer.stop, run, outer))
-        else:
-            units += [_Unit(span.start, span.end, [span], outer, span.pair) for span in run]
-        first = last + 1
+            continue
+        for span in run:
+            units.append(_Unit(span.start, span.end, [span], outer, span.pair))
     return [_with_ending(unit, text) for unit in units]
 
 
@@ -165,10 +173,13 @@ def _find_cuts(units: Sequence[_Unit], text: str) -> list[_Unit]:
     # The units before the first of these texts, and those after the last one, stand at the ends.
     first = 0
     last = len(units)
-    if with_words and _COLON_AT_BEGIN.match(between[with_words[0]]):
-        first = with_words[0]
-    if with_words and _COLON_AT_END.search(between[with_words[-1]][-MAX_SIGNS:]):
-        last = with_words[-1]
+    if with_words:
+        first_text = between[with_words[0]]
+        last_text = between[with_words[-1]]
+        if _COLON_AT_BEGIN.match(first_text):
+            first = with_words[0]
+        if _COLON_AT_END.search(last_text[-MAX_SIGNS:]):
+            last = with_words[-1]
     # Of a pair, both tags are cut; or neither, if one of them stands within a sentence.
     within: set[int] = set()
     for unit in units:
@@ -250,19 +261,14 @@ class _Protector:
         """Yield the pieces of a text between two cuts: segments, and what is beside them."""
         start = run.start
         while len(units) > MAX_SPANS:
-            end = _find_space(text.string, units[MAX_SPANS - 1].end, units[MAX_SPANS].start)
+            last = units[MAX_SPANS - 1]
+            following = units[MAX_SPANS]
+            end = _find_space(text.string, last.end, following.start)
             yield from self._protect_run(text, range(start, end), units[:MAX_SPANS], style)
             start = end
             units = units[MAX_SPANS:]
-        string = text.string[start : run.stop]
-        begin = start + len(string) - len(string.lstrip())
-        end = start + len(string.rstrip())
-        if start > 0 and (colon := _COLON_AT_BEGIN.match(text.string, start, run.stop)):
-            begin = colon.end()
-        at_end = text.string[max(begin, end - MAX_SIGNS) : run.stop]
-        if run.stop < len(text) and (colon := _COLON_AT_END.search(at_end)):
-            end = run.stop - len(colon[0])
-        segment = self._segment(text, range(begin, max(begin, end)), units, style)
+        begin, end = _trim(text.string, start, run.stop)
+        segment = self._segment(text, range(begin, end), units, style)
         if not has_letters(segment.string):
             begin = end = run.stop
         if begin > start:
@@ -279,11 +285,15 @@ class _Protector:
         end = run.start
         for unit in units:
             edits += style.read(text, end, unit.start)
-            edits.append(Edit(unit.start, unit.end, Text.from_one(MARK, text.origin[unit.end - 1])))
+            mark = Text.from_one(MARK, text.origin[unit.end - 1])
+            edits.append(Edit(unit.start, unit.end, mark))
             demands.append(self._demand(text, unit))
             end = unit.end
         edits += style.read(text, end, run.stop)
-        shifted = [Edit(edit.start - run.start, edit.end - run.start, edit.new) for edit in edits]
+        # A slice counts places from its own start.
+        shifted: list[Edit] = []
+        for edit in edits:
+            shifted.append(Edit(edit.start - run.start, edit.end - run.start, edit.new))
         marked = text.slice(run.start, run.stop).replace(shifted)
         segment = replace(self.segment, text=marked, demands=demands)
         if style.syntax is Syntax.PLAIN and not style.spellings:
@@ -298,13 +308,15 @@ class _Protector:
 
     def _demand(self, text: Text, unit: _Unit, *, is_placed: bool = True) -> Demand:
         """Return what the translation must have because of a unit."""
-        string = text.string
+        pair = unit.pair
+        if pair is not None:
+            pair = text.origin[pair]
         return Demand(
-            text.origin[unit.start],
-            text.origin[unit.end - 1] + 1,
-            string[unit.start : unit.end],
-            stand_in=_find_stand_in(unit, string, self.name, self.number),
-            pair=None if unit.pair is None else text.origin[unit.pair],
+            start=text.origin[unit.start],
+            end=text.origin[unit.end - 1] + 1,
+            text=text.string[unit.start : unit.end],
+            stand_in=_find_stand_in(unit, text.string, self.name, self.number),
+            pair=pair,
             is_placed=is_placed,
         )
 
@@ -326,15 +338,19 @@ def _find_stand_in(unit: _Unit, text: str, name: str, number: str) -> str:
     own = text[unit.start : unit.end]
     if own == "%%":
         return "%"
-    if own.startswith("&") and len(character := html.unescape(own)) == 1:
+    character = html.unescape(own)
+    if own.startswith("&") and len(character) == 1:
         return character.strip()
     placeholders = [span for span in unit.spans if not span.is_tag]
+    if not placeholders:
+        return ""
+    start = unit.outer.start
     end = max(unit.end, unit.outer.stop)  # with the ending of {name}s
     # The character beside it may be written as an entity.
-    before = html.unescape(text[max(0, unit.outer.start - MAX_ENTITY) : unit.outer.start])
+    before = html.unescape(text[max(0, start - MAX_ENTITY) : start])
     after = html.unescape(text[end : end + MAX_ENTITY])
     beside = before[-1:] + after[:1]
-    if not placeholders or any(_joins_word(character, name) for character in beside):
+    if any(_joins_word(character, name) for character in beside):
         return ""
     first = placeholders[0]
     is_number = _NUMBER_SPAN.fullmatch(text, first.start, first.end) is not None
@@ -355,6 +371,23 @@ def _find_space(text: str, start: int, end: int) -> int:
     """Return where the first space between two places is; else the first place."""
     place = text.find(" ", start, end)
     return start if place < 0 else place
+
+
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return where a part begins and ends without spaces around it, and colons beside cuts."""
+    part = text[start:end]
+    first = end - len(part.lstrip())
+    last = start + len(part.rstrip())
+    colon = _COLON_AT_BEGIN.match(text, start, end)
+    is_after_cut = start > 0
+    if is_after_cut and colon is not None:
+        first = colon.end()
+    signs = text[max(first, last - MAX_SIGNS) : end]
+    colon = _COLON_AT_END.search(signs)
+    is_before_cut = end < len(text)
+    if is_before_cut and colon is not None:
+        last = end - len(colon[0])
+    return first, max(first, last)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import deque
 from collections.abc import Sequence
 from typing import cast
 
@@ -110,8 +111,9 @@ def find_spans(
             for match in find_matches(text[start:end], patterns):
                 own = FoundSpan(*match)
                 found.append(own.shifted(start))
+    pattern = _PATTERNS[syntax]
     for start, end in _gaps(found, text):
-        matches = _PATTERNS[syntax].finditer(text, start, end)
+        matches = pattern.finditer(text, start, end)
         found += map(_read_match, matches)
     found.sort(key=_start)
     return pair_up(text, found)
@@ -158,18 +160,16 @@ def find_outer_tags(text: str) -> tuple[int, int]:
     """
     if "<" not in text and "{" not in text:
         return 0, len(text)
-    tags = list(_TAG.finditer(text))
+    tags = deque(_TAG.finditer(text))
     start = 0
-    first = 0
-    while first < len(tags) and _may_precede(text[start : tags[first].start()]):
-        start = tags[first].end()
-        first += 1
     end = len(text)
-    last = len(tags)
-    while last > first and _AFTER_TEXT.fullmatch(text, tags[last - 1].end(), end):
-        last -= 1
-        end = tags[last].start()
-    has_tag_within = last > first
+    while tags and _may_precede(text[start : tags[0].start()]):
+        tag = tags.popleft()
+        start = tag.end()
+    while tags and _AFTER_TEXT.fullmatch(text, tags[-1].end(), end):
+        tag = tags.pop()
+        end = tag.start()
+    has_tag_within = len(tags) > 0
     if has_tag_within or not has_letters(text[start:end]):
         return 0, len(text)
     return start, end
