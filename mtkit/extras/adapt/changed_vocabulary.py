@@ -106,7 +106,7 @@ def _split(pairs: Sequence[tuple[str, str]]) -> Sides:
 
 
 def _find_new_text(config: Config, model: Artifact, rows: CorpusRows) -> RowNumbers | None:
-    """Return the training pairs on whose corpora a given model was not trained; None: all pairs.
+    """Return the rows of the corpora that a given model has not seen; None if nobody knows them.
 
     The others are replayed, and the vocabulary of the model was made for them.
     """
@@ -114,6 +114,7 @@ def _find_new_text(config: Config, model: Artifact, rows: CorpusRows) -> RowNumb
         before = listed(config_of(model.path.parent).data.train)
     except UserError:  # the model is not in its run
         return None
+    # A run that replays a corpus changes only its weight.
     known = [corpus.model_copy(update={"weight": 1.0}) for corpus in before]
     new: list[NDArray[np.int64]] = []
     for index, corpus in enumerate(rows.corpora):
