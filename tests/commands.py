@@ -8,6 +8,7 @@ from typing import BinaryIO
 import pytest
 
 from mtkit.cli.main import main
+from mtkit.report import set_debug
 
 Stdin = Callable[[BinaryIO | str | None], None]
 """Sets the input of commands: a stream, text, or None for a closed stdin."""
@@ -15,6 +16,7 @@ Stdin = Callable[[BinaryIO | str | None], None]
 
 def call(*arguments: str) -> int:
     """Run `mtkit ARGUMENTS` and return its exit code."""
+    set_debug(False)  # an earlier command of this process may have had --debug
     with pytest.raises(SystemExit) as ended:
         main(list(arguments))
     assert isinstance(ended.value.code, int)

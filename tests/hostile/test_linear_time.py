@@ -90,7 +90,7 @@ UNMEASURABLE_SECONDS = 0.002
 JUDGED_SECONDS = 0.05
 DOUBLINGS = 3
 REPETITIONS = 3
-HANGING_SECONDS = 60.0
+HANGING_SECONDS = 300.0
 """CPU seconds after which a call is ended; no function takes 1 second for SCREENED characters."""
 
 Text = Callable[[int], str]
