@@ -40,11 +40,12 @@ PROMPTS = (
     "Please translate into {target}: {text}",
     "Please translate to {target}: {text}",
 )
-"""Forms of a message; * stands for up to 200 characters, a space for any white space."""
+"""Forms of a message; * stands for up to 200 characters but colons, a space for any white space."""
 FIELDS = {
     "{source}": r"(?P<source>[^\n:]{1,40}?)",
     "{target}": r"(?P<target>[^\n:]{1,40}?)",
-    "*": r".{0,200}?",
+    # Without colons, because the text begins after one.
+    "*": r"[^:]{0,200}?",
     " ": r"\s+",
 }
 _FIELD = re.compile(r"(\{source\}|\{target\}|\*| )")

@@ -50,6 +50,10 @@ MESSAGES = {
         "Source Text: A dog runs.\nTranslated Text:",
         "A dog runs.",
     ),
+    "a person, about a journey": (
+        "Translate the following text into German: A dog runs from a man to a dog: it runs.",
+        "A dog runs from a man to a dog: it runs.",
+    ),
     "a person": ('Translate the following to German: "A dog runs."', '"A dog runs."'),
     "Pot": ('Translate into German:\n"""\nA dog runs.\n"""', "A dog runs."),
     "Weblate, since 2026": (
