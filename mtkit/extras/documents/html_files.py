@@ -26,8 +26,10 @@ _ENDS = {"<!--": "-->", "<?": "?>", "{%": "%}", "{#": "#}", "{{": "}}"}
 _TOKEN = re.compile(rf"(?P<begin>{'|'.join(map(re.escape, _ENDS))})|{TAG}")
 _STAYS = re.compile(r"\s(?:translate\s*=\s*[\"']?no\b|class\s*=\s*[\"']?[^\"'>]*\bnotranslate\b)")
 _NBSP = "&nbsp;"
-_SPACES_BEFORE = re.compile(rf"(?:\s|{_NBSP})*")
-_SPACES_AFTER = re.compile(rf"(?:\s|{_NBSP[::-1]})*")
+_SPACES = (_NBSP, "&#160;", "&#xa0;", "&ensp;", "&emsp;", "&thinsp;")
+_SPACES_BEFORE = re.compile(rf"(?:\s|{'|'.join(_SPACES)})*", re.IGNORECASE)
+_SPACES_AFTER = re.compile(rf"(?:\s|{'|'.join(_SPACES)[::-1]})*", re.IGNORECASE)
+"""The same, read backwards."""
 _SPACE = re.compile(r"[ \t\r\n\f]+")
 
 

@@ -380,7 +380,7 @@ def test_plurals_of_android_keep_their_items_and_get_the_missing_forms() -> None
 
 
 def test_spaces_around_a_text_of_html_stay() -> None:
-    document = "<p>&nbsp; &nbsp;a cat&nbsp;ran&nbsp;\n</p>"
+    document = "<p>&nbsp; &#xA0;a cat&nbsp;ran&emsp;&#160;\n</p>"
     out = translated(document, "a.html", str.upper)
     assert out.decode() == document.replace("a cat&nbsp;ran", "A CAT&nbsp;RAN")
 
