@@ -43,11 +43,7 @@ RunFolder = Annotated[
     str | None, Option("--run", metavar="DIR", help="Run directory (default: `run` in the config).")
 ]
 Cluster = Annotated[
-    str | None,
-    Option(
-        metavar="ADDRESS",
-        help="Use the workers of the Dask cluster with the scheduler at this address.",
-    ),
+    str | None, Option(metavar="ADDRESS", help="Use the workers of the Dask scheduler at ADDRESS.")
 ]
 
 
@@ -138,12 +134,7 @@ def train(
     overrides: Overrides = None,
     dry_run: Annotated[
         int | None,
-        Option(
-            "--dry-run",
-            metavar="N",
-            min=1,
-            help="Only estimate the time and memory of training with N processes.",
-        ),
+        Option(metavar="N", min=1, help="Only estimate time and memory, with N processes."),
     ] = None,
 ) -> None:
     """Stage 3: train the model, or resume training.
@@ -226,6 +217,10 @@ def translate(
         float | None,
         Option(min=0, max=1, help="Mark less confident translations in a document for review."),
     ] = None,
+    memory: Annotated[
+        list[Path] | None,
+        Option(metavar="FILE", help="Reuse exact matches in a .tmx, .po or table; repeatable."),
+    ] = None,
     device: Device = "auto",
     engine: Engine = "auto",
     compute_type: ComputeOption = "auto",
@@ -263,7 +258,7 @@ def translate(
     # Before a model is loaded.
     importer = None if text is None else find_importer(str(text), sheet)
     open_document = plugins.load_plugin("actions", "open_document")
-    document = open_document(text, output, all_texts, min_confidence)
+    document = open_document(text, output, all_texts, min_confidence, memory or [])
     if document is not None:
         form_stays = "cannot be used with a document, whose form stays"
         refuse(form_stays, n_best=n_best, jsonl=jsonl, alignments=alignments, prefix=prefix)

@@ -117,6 +117,7 @@ def translate_file(
     *,
     all_texts: bool = False,
     min_confidence: float | None = None,
+    memory: Sequence[str | Path] = (),
 ) -> None:
     """Translate a document or a text as `mtkit translate` does, with the options of the same names.
 
@@ -124,7 +125,7 @@ def translate_file(
         UserError: the file cannot be read, or the output cannot be written.
     """
     open_document = load_plugin("actions", "open_document")
-    document = open_document(Path(path), Path(output), all_texts, min_confidence)
+    document = open_document(Path(path), Path(output), all_texts, min_confidence, memory)
     translate(translator, Files(Path(path), Path(output), document=document), Format())
 
 
@@ -269,8 +270,9 @@ class TextInput(Input):
 
 
 @contextmanager
-def _open_input(files: Files, form: Format) -> Iterator[Input]:
+def _open_input(translator: Translator, files: Files, form: Format) -> Iterator[Input]:
     if files.document is not None:
+        files.document.prepare(translator)
         yield files.document
         return
     if files.column is not None:
@@ -294,7 +296,7 @@ def translate(
     files.check()
     check_tag(translator.request.settings.tag, translator.tokenizer)
     with (
-        _open_input(files, form) as text,
+        _open_input(translator, files, form) as text,
         open_output(
             files.output,
             _dependencies(translator, files, form) if text.is_resumable else None,
@@ -303,7 +305,6 @@ def translate(
         _open_flags(files.flags) as write_flags,
         _progress(files, text) as shown,
     ):
-        text.prepare(translator)
         _say_start(translator, files, form)
         tally = _Tally(translator, text, start=done)
         if done:

@@ -14,6 +14,7 @@ from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.translate import Input
 from mtkit.errors import UserError
 from mtkit.extras.documents.formats import DocumentFormat, find_format, name_documents
+from mtkit.extras.documents.memory import check_memories, reuse_matches
 from mtkit.extras.documents.parts import DocumentPart, read_parts, write_parts
 from mtkit.extras.documents.units import Replacement, Target, TextUnit, find_lines, splice
 from mtkit.report import plural, say, warn
@@ -30,6 +31,8 @@ class Document(Input):
     parts: Mapping[str, DocumentPart]
     """The texts with what is translated of them, by the names of members."""
     min_confidence: float | None
+    memory: Sequence[str] = ()
+    """Translation memories, whose exact matches are reused."""
     language: str | None = None
     """The target language, a tag of BCP 47."""
     _answers: list[Translation] = field(default_factory=list, init=False)
@@ -43,15 +46,20 @@ class Document(Input):
         return False
 
     def prepare(self, translator: Translator) -> None:
-        """Note the target language.
+        """Note the target language, and read the memory.
 
         Raises:
-            UserError: the model gives no confidence, which `min_confidence` needs.
+            UserError: the model gives no confidence, which `min_confidence` needs, or the memory
+                cannot be read.
         """
         obstacle = translator.confidence_obstacle
         if self.min_confidence is not None and obstacle is not None:
             raise UserError(f"--min-confidence needs the confidence of the model: {obstacle}")
         self.language = _find_target_language(translator)
+        if self.memory:
+            source = _find_source_language(translator)
+            languages = (source, self.language) if source and self.language else None
+            reuse_matches(list(self.parts.values()), self.memory, languages)
 
     def count(self) -> int:
         return sum(1 for _ in self._texts())
@@ -137,7 +145,11 @@ class Document(Input):
 
 
 def open_document(
-    path: Path | None, output: Path | None, all_texts: bool, min_confidence: float | None
+    path: Path | None,
+    output: Path | None,
+    all_texts: bool,
+    min_confidence: float | None,
+    memory: Sequence[str | Path] = (),
 ) -> Document | None:
     """Read a document to translate; return None if the file is not of a format for documents.
 
@@ -150,9 +162,12 @@ def open_document(
     name = str(path or "")  # standard input has no format
     form = find_format(name)
     if form is None:
-        if all_texts or min_confidence is not None:
-            raise UserError(f"--all and --min-confidence need a document: {name_documents()}")
+        if all_texts or memory or min_confidence is not None:
+            options = "--all, --memory and --min-confidence"
+            raise UserError(f"{options} need a document: {name_documents()}")
         return None
+    memories = [str(path) for path in memory]
+    check_memories(memories, output)
     if output is not None and output.suffix and find_format(output.name) is not form:
         suffixes = " or ".join(form.suffixes)
         raise UserError(f"{output}: the output is {form.name}; choose a name with {suffixes}")
@@ -164,7 +179,7 @@ def open_document(
         part.units = units
     if kept:
         say(f"{name}: keeps {plural(kept, 'translation')} (--all: translate all texts again)")
-    return Document(name, form, parts, min_confidence)
+    return Document(name, form, parts, min_confidence, memories)
 
 
 def _find_target_language(translator: Translator) -> str | None:
@@ -177,3 +192,7 @@ def _find_target_language(translator: Translator) -> str | None:
     if len(targets) != 1:
         return None
     return next(iter(targets))
+
+
+def _find_source_language(translator: Translator) -> str | None:
+    return find_model_languages(translator.models[0]).source if translator.models else None

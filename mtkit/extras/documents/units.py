@@ -28,6 +28,8 @@ class Target(NamedTuple):
     """A tag of BCP 47; None if the model does not tell."""
     is_sure: bool = True
     """Whether the translation is as confident as the user demands."""
+    is_match: bool = False
+    """Whether the translation comes from a translation memory."""
 
 
 Write = Callable[[Sequence[str], Target], Iterable[Replacement]]

@@ -15,6 +15,8 @@ _PAIRS = re.compile("g|pc|mrk|sub")
 """Codes around text that is translated."""
 _OPEN_STATE = re.compile(r"\sstate=[\"'](?:new|initial|needs-)")
 """The state of a segment or target that is not complete."""
+_QUALIFIER = re.compile(r"\s(?:state-qualifier|subState)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
+"""What says more about a state, and is not true of another translation."""
 _LANGUAGES = {"file": "target-language", "xliff": "trgLang"}
 """The element and the attribute that name the target language, in version 1.2 and in version 2."""
 
@@ -75,15 +77,20 @@ def _write_segment(
     tag = f"<{name}>"
     existing = segment.child("target")
     if existing is not None:
-        tag = existing.tag.replace("/>", ">")
+        tag = _QUALIFIER.sub("", existing.tag.replace("/>", ">"))
+    is_match = is_sure and target.is_match
     if segment.local_name == "segment":
         state = "translated" if is_sure else "initial"
-        changed = with_attribute(segment.tag, "state", state)
+        changed = with_attribute(_QUALIFIER.sub("", segment.tag), "state", state)
+        if is_match:
+            changed = with_attribute(changed, "subState", "mtkit:exact-match")
         yield Replacement(segment.start, segment.inner_start, changed)
     elif not is_sure:
         tag = with_attribute(tag, "state", "needs-review-translation")
-    elif " state=" in tag:
+    elif is_match or " state=" in tag:
         tag = with_attribute(tag, "state", "translated")
+        if is_match:
+            tag = with_attribute(tag, "state-qualifier", "exact-match")
     content = coded.restore(translation, escape)
     written = f"{tag}{content}</{name}>"
     if existing is not None:

@@ -146,7 +146,7 @@ def test_the_command_writes_a_document_and_refuses_what_does_not_fit(
     for words, problem in {
         "a.po -o b.html": "choose a name with .po or .pot",
         "a.po --jsonl": "--jsonl cannot be used with a document",
-        "a.txt --all": "need a document: ",
+        "a.txt --memory a.po": "--all, --memory and --min-confidence need a document: ",
         "a.po -o c.po --min-confidence 0.5": "--min-confidence needs the confidence of the model",
     }.items():
         assert call("translate", "-m", model, *words.split()) == 2
@@ -157,8 +157,10 @@ def test_the_command_writes_a_document_and_refuses_what_does_not_fit(
 def test_python_translates_a_file_as_the_command_does() -> None:
     Path("a.po").write_text(PO)
     translator = copier_of(train())
-    mtkit.translate_file(translator, "a.po", Path("b.po"), all_texts=True)
-    assert "one" in [entry.msgid for entry in polib.pofile("b.po").translated_entries()]
+    mtkit.translate_file(translator, "a.po", Path("b.po"), all_texts=True, memory=["a.po"])
+    entries = polib.pofile("b.po").translated_entries()
+    assert "one" in [entry.msgid for entry in entries]
+    assert "fertig\n" in [entry.msgstr for entry in entries]
     Path("a.txt").write_text("A dog.\n")
     mtkit.translate_file(translator, "a.txt", "b.txt")
     assert Path("b.txt").read_text() == "A dog.\n"
