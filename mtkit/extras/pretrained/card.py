@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from string import Template
 from typing import Any, Literal
 
 from pydantic import NonNegativeInt
@@ -33,6 +34,8 @@ from mtkit.report import printable, say, warn
 from mtkit.scoring.metrics import Score, Signature
 
 CARD = "README.md"
+TEMPLATES = Path(__file__).with_name("cards")
+"""The texts of cards, and how programs translate with a model."""
 LICENCE_GAP = "# license: choose one that your training data allows, such as cc-by-4.0"
 """A comment in the metadata, because the hub refuses a licence that it does not know."""
 LANGUAGE_GAP = "# language: name source and target, such as [en, de]"
@@ -136,51 +139,27 @@ def _show_code(opened: OpenedModel) -> str:
     """Return Markdown that shows how to translate with mtkit."""
     tags = sorted(opened.tokenizer.tags)
     option, argument = (f" --tag {tags[0]}", f', tag="{tags[0]}"') if tags else ("", "")
-    return "\n".join(
-        [
-            "With this folder as `model`, in a shell:",
-            "",
-            "```sh",
-            f"echo 'A sentence.' | mtkit translate -m model{option}",
-            "mtkit export -m model --to ctranslate2 -o exported  # for CTranslate2",
-            "```",
-            "",
-            "In Python:",
-            "",
-            "```python",
-            "import mtkit",
-            "",
-            'translator = mtkit.load("model")',
-            f'print(translator.translate(["A sentence."]{argument}))',
-            "```",
-        ]
-    )
+    return fill_template("mtkit", option=option, argument=argument)
 
 
 def _make_card(opened: OpenedModel, library: str, use: str) -> str:
     source, targets = _find_languages(opened)
     rows = list(_read_scores(opened))
-    return "\n".join(
-        [
-            *_write_metadata(library, [source, *targets], rows),
-            "",
-            f"# {_describe_title(source, targets)}",
-            "",
-            *_describe_training(opened),
-            "",
-            *_describe_use(opened, use),
-            *_tabulate_scores(rows),
-            "## Settings",
-            "",
-            _fence("yaml", write_yaml(_settings_of(opened)).rstrip("\n")),
-            "",
-            "## Licence",
-            "",
-            "**Not chosen yet.** It depends on the training data. Choose one in the first lines of "
-            "this file, and replace this paragraph.",
-            "",
-        ]
+    return fill_template(
+        "card",
+        metadata="\n".join(_write_metadata(library, [source, *targets], rows)),
+        title=_describe_title(source, targets),
+        training="\n".join(_describe_training(opened)),
+        use="\n".join(_describe_use(opened, use)),
+        scores="".join(f"{line}\n" for line in _tabulate_scores(rows)),
+        settings=_fence("yaml", write_yaml(_settings_of(opened)).rstrip("\n")),
     )
+
+
+def fill_template(name: str, **values: str) -> str:
+    """Return a template of the folder `cards` with values in place of `$name`."""
+    template = TEMPLATES.joinpath(f"{name}.md").read_text(encoding="utf-8")
+    return Template(template).substitute(values)
 
 
 def _fence(language: str, text: str) -> str:
@@ -248,7 +227,7 @@ def _load_report(opened: OpenedModel) -> _Report:
 
 def _describe_use(opened: OpenedModel, use: str) -> Iterator[str]:
     """Yield the section on use, with what mtkit does to text, and other programs do not."""
-    yield from ("## Use", "", use, "")
+    yield from ("## Use", "", use)
     decoding = opened.config.decoding
     steps: list[str] = []
     if decoding.sentences is not None:

@@ -14,7 +14,7 @@ from mtkit.decoding.engines.conversion import cached, convert_to
 from mtkit.decoding.engines.ctranslate2 import obstacle_in_model
 from mtkit.decoding.text.line import Line
 from mtkit.errors import UserError
-from mtkit.extras.pretrained.card import make_exported_card
+from mtkit.extras.pretrained.card import fill_template, make_exported_card
 from mtkit.models.folder import OpenedModel, read_models
 from mtkit.report import say
 from mtkit.scoring.metrics import Score, score
@@ -68,23 +68,17 @@ def _show_code(opened: OpenedModel, output: Path) -> str:
     models = list(opened.tokenizer.models)  # one for both sides, or source then target
     tags = opened.tokenizer.tags
     symbol = f'"{piece_of_tag(min(tags))}", ' if tags else ""
-    lines = [
-        "```python",
-        "import ctranslate2",
-        "from sentencepiece import SentencePieceProcessor",
-        "",
-        f'translator = ctranslate2.Translator("{output.name}")',
-        f'source_spm = SentencePieceProcessor("{output.name}/{models[0]}")',
-        f'target_spm = SentencePieceProcessor("{output.name}/{models[-1]}")',
-        f'source = [{symbol}*source_spm.encode("A sentence.", out_type=str)]',
-        "target = translator.translate_batch([source])[0].hypotheses[0]",
-        "print(target_spm.decode(target))",
-        "```",
-    ]
-    if tags:
-        symbols = ", ".join(f"`{piece_of_tag(tag)}`" for tag in sorted(tags))
-        lines += ["", f"The first symbol chooses the language of the target: {symbols}."]
-    return "\n".join(lines)
+    code = fill_template(
+        "ctranslate2",
+        folder=output.name,
+        source_model=models[0],
+        target_model=models[-1],
+        symbol=symbol,
+    )
+    if not tags:
+        return code
+    symbols = ", ".join(f"`{piece_of_tag(tag)}`" for tag in sorted(tags))
+    return f"{code}\nThe first symbol chooses the language of the target: {symbols}.\n"
 
 
 def _choose_compute_type(opened: OpenedModel) -> str:

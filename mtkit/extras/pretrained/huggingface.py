@@ -33,7 +33,7 @@ from mtkit.config.model import ModelSettings, TransformerSettings
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.errors import UserError
 from mtkit.extras.pretrained import m2m, marian, release
-from mtkit.extras.pretrained.card import CARD, make_exported_card
+from mtkit.extras.pretrained.card import CARD, fill_template, make_exported_card
 from mtkit.extras.pretrained.marian import FixedSetting, code_of_tag
 from mtkit.extras.pretrained.vocabulary import SUPPRESSING_BIAS, Symbols, read_vocabulary
 from mtkit.models.folder import OpenedModel, read_models, save_model_config
@@ -218,27 +218,14 @@ def _number_pieces(pieces: Iterable[str], codes: Mapping[str, str]) -> dict[str,
 def _show_code(opened: OpenedModel, output: Path) -> str:
     """Return Markdown that shows how to translate with transformers, and with mtkit."""
     tags = opened.tokenizer.tags
-    code = f"{code_of_tag(min(tags))} " if tags else ""
-    lines = [
-        "```python",
-        "from transformers import MarianMTModel, MarianTokenizer",
-        "",
-        f'tokenizer = MarianTokenizer.from_pretrained("{output.name}")',
-        f'model = MarianMTModel.from_pretrained("{output.name}")',
-        f'batch = tokenizer(["{code}A sentence."], return_tensors="pt")',
-        "print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))",
-        "```",
-        "",
-        "With mtkit:",
-        "",
-        "```sh",
-        f"mtkit export --from huggingface {shlex.quote(output.name)} -o model",
-        f"echo 'A sentence.' | mtkit translate -m model{f' --tag {min(tags)}' if tags else ''}",
-        "```",
-    ]
-    if tags:
-        lines += ["", f"With transformers, {_describe_tags(tags)}"]
-    return "\n".join(lines)
+    code = fill_template(
+        "transformers",
+        folder=output.name,
+        shell_folder=shlex.quote(output.name),
+        code=f"{code_of_tag(min(tags))} " if tags else "",
+        option=f" --tag {min(tags)}" if tags else "",
+    )
+    return f"{code}\nWith transformers, {_describe_tags(tags)}\n" if tags else code
 
 
 def _describe_tags(tags: Iterable[str]) -> str:
