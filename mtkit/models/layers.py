@@ -172,7 +172,7 @@ POSITION_TABLES: Mapping[str, Callable[[int, int], Tensor]] = {
 class Linear(nn.Linear):
     """x W^T + b, or max(0, x W^T + b).
 
-    `fast/linear.py` computes the second form by one kernel, so it belongs to this layer.
+    `extras/gpu/linear.py` computes the second form by one kernel, so it belongs to this layer.
     """
 
     def __init__(self, inputs: int, outputs: int, *, relu: bool) -> None:

@@ -48,9 +48,11 @@ def accelerate(model: EncoderDecoder) -> EncoderDecoder:
         NeighbourhoodAttention: FastNeighbourhoodAttention,
     }
     if runs_triton(model.device):
-        from mtkit.extras.gpu.norm import FastPostNorm  # a machine without a GPU has no Triton
+        from mtkit.extras.gpu import norm  # a machine without a GPU has no Triton
 
-        swaps |= {PostNorm: FastPostNorm, EncoderDecoder: FastEncoderDecoder}
+        swaps |= {PostNorm: norm.FastPostNorm, EncoderDecoder: FastEncoderDecoder}
+        norm.fuse_pre_norms(model.encoder, model.encoder_norm)
+        norm.fuse_pre_norms(model.decoder, model.decoder_norm)
     for module in model.modules():
         module.__class__ = swaps.get(type(module), type(module))
     # Plain attention gets a causal bias; the kernel of the fast attention must know it by itself.

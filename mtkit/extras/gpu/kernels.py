@@ -22,6 +22,7 @@ from mtkit.extras.gpu.triton_kernels import (
     attention_forward,
     softmax_minus_targets,
 )
+from mtkit.models.layers import draw_bytes
 from mtkit.models.layout import Packed
 
 PARTIAL_SUMS = 1056
@@ -34,20 +35,19 @@ With two per multiprocessor, the gradients of a norm take twice as long.
 def add_and_norm(
     x: Float[Tensor, "... D"],
     sublayer: Float[Tensor, "... D"],
-    random: Int[Tensor, " K"] | None,
     threshold: int,
     norm: nn.LayerNorm,
-) -> Float[Tensor, "... D"]:
-    """Return LayerNorm(x + dropout(sublayer)), in the type of `sublayer`.
+) -> tuple[Float[Tensor, "... D"], Float[Tensor, "... D"]]:
+    """Return total = x + dropout(sublayer), in the type of `x`, and norm(total), of `sublayer`.
 
-    `random`: a byte from -128 to 127 for each of the K elements. Dropout sets threshold/256 of the
-    elements to 0: those whose byte is below threshold - 128. If `random` is None, nothing is
-    dropped.
+    Dropout works as on a CPU: a random byte for each element, from -128 to 127, drops those below
+    threshold - 128, which are threshold/256 of all.
     """
+    random = draw_bytes(x) if threshold else None
     result = _AddAndNorm.apply(  # type: ignore[no-untyped-call]
         x.contiguous(), sublayer.contiguous(), random, threshold, norm.weight, norm.bias, norm.eps
     )
-    return cast(Tensor, result)
+    return cast(tuple[Tensor, Tensor], result)
 
 
 class _AddAndNorm(torch.autograd.Function):
@@ -63,46 +63,47 @@ class _AddAndNorm(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,
         eps: float,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         width = x.shape[-1]
         tokens = x.numel() // width  # all rows, whatever the leading dimensions are
-        has_dropout = random is not None
-        out = torch.empty_like(sublayer)
+        total = torch.empty_like(x)
+        normed = torch.empty_like(sublayer)
         moments = x.new_empty(2, tokens, dtype=torch.float32)
         ctx.constants = {
             "lowest_kept": threshold - 128,  # the smallest byte is -128
-            "scale": 256 / (256 - threshold) if has_dropout else 1.0,
+            "scale": 256 / (256 - threshold),
             "width": width,
-            "has_dropout": has_dropout,
             "block": triton.next_power_of_2(width),
         }
         programs = (tokens,)
         add_norm_forward[programs](
-            x, sublayer, random, weight, bias, out, moments, eps, **ctx.constants
+            x, sublayer, random, weight, bias, total, normed, moments, eps, **ctx.constants
         )
-        ctx.save_for_backward(x, sublayer, random, weight, moments)
-        return out
+        ctx.save_for_backward(total, random, weight, moments)
+        ctx.set_materialize_grads(False)  # after post-norm, nothing reads `total`
+        return total, normed
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        x, sublayer, random, weight, moments = ctx.saved_tensors
-        tokens = moments.shape[1]
-        grad_x = torch.empty_like(x)
-        grad_sublayer = torch.empty_like(sublayer)
+    def backward(
+        ctx: Any, grad_total: Tensor | None, grad_normed: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        total, random, weight, moments = ctx.saved_tensors
+        grad_x = torch.empty_like(total)
+        grad_sublayer = torch.empty_like(total, dtype=grad_normed.dtype)
         # Gradients of weight and bias: each program sums over its own tokens, in a fixed order.
         sums = weight.new_empty(2, PARTIAL_SUMS, len(weight), dtype=torch.float32)
         programs = (PARTIAL_SUMS,)
         add_norm_backward[programs](
-            grads[0].contiguous(),
-            x,
-            sublayer,
+            None if grad_total is None else grad_total.contiguous(),
+            grad_normed.contiguous(),
+            total,
             random,
             weight,
             moments,
             grad_x,
             grad_sublayer,
             sums,
-            tokens,
+            moments.shape[1],
             PARTIAL_SUMS,
             **ctx.constants,
         )

@@ -18,21 +18,17 @@ import triton.language as tl
 
 
 @triton.jit
-def _residual_sum(
-    x, sublayer, random, offsets, inside, lowest_kept, scale, has_dropout: tl.constexpr
-):
-    """Return x + dropout(sublayer) of one token, and the factor of dropout for each element.
+def _dropout_factor(random, offsets, inside, lowest_kept, scale):
+    """Return the factor of dropout for each element of one token; 0 beyond the width.
 
-    `random`: a byte for each element, which is kept if its byte is at least `lowest_kept`; `scale`:
-    1 / (1 - p), the factor of kept elements; `inside`: False beyond the width.
+    `random`: a byte for each element, which is kept if its byte is at least `lowest_kept`; None: no
+    dropout. `scale`: 1 / (1 - p), the factor of kept elements; `inside`: False beyond the width.
     """
     factor = inside.to(tl.float32)
-    if has_dropout:
+    if random is not None:
         byte = tl.load(random + offsets, inside, other=0).to(tl.int32)
         factor = tl.where(byte >= lowest_kept, scale, 0.0)
-    residual = tl.load(x + offsets, inside, other=0.0).to(tl.float32)
-    value = tl.load(sublayer + offsets, inside, other=0.0).to(tl.float32)
-    return residual + value * factor, factor
+    return factor
 
 
 @triton.jit
@@ -42,16 +38,16 @@ def add_norm_forward(
     random,
     weight,
     bias,
-    out,
+    total,
+    normed,
     moments,
     eps,
     lowest_kept,
     scale,
     width,
-    has_dropout: tl.constexpr,
     block: tl.constexpr,
 ):
-    """Compute LayerNorm(x + dropout(sublayer)), one program for each token.
+    """Compute total = x + dropout(sublayer) and its LayerNorm, one program for each token.
 
     `moments`, (2, tokens), gets the mean and the inverse standard deviation of each token.
     """
@@ -60,24 +56,28 @@ def add_norm_forward(
     column = tl.arange(0, block)
     inside = column < width
     offsets = token * width + column
-    total, _ = _residual_sum(x, sublayer, random, offsets, inside, lowest_kept, scale, has_dropout)
-    mean = tl.sum(total, 0) / width
-    centred = tl.where(inside, total - mean, 0.0)
+    factor = _dropout_factor(random, offsets, inside, lowest_kept, scale)
+    residual = tl.load(x + offsets, inside, other=0.0).to(tl.float32)
+    added = tl.load(sublayer + offsets, inside, other=0.0).to(tl.float32)
+    values = residual + added * factor
+    mean = tl.sum(values, 0) / width
+    centred = tl.where(inside, values - mean, 0.0)
     variance = tl.sum(centred * centred, 0) / width
     inverse_deviation = 1 / tl.sqrt(variance + eps)
     gain = tl.load(weight + column, inside, other=0.0).to(tl.float32)
     shift = tl.load(bias + column, inside, other=0.0).to(tl.float32)
     result = centred * inverse_deviation * gain + shift
-    tl.store(out + offsets, result.to(out.dtype.element_ty), inside)
+    tl.store(total + offsets, values.to(total.dtype.element_ty), inside)
+    tl.store(normed + offsets, result.to(normed.dtype.element_ty), inside)
     tl.store(moments + token, mean)
     tl.store(moments + tokens + token, inverse_deviation)
 
 
 @triton.jit
 def add_norm_backward(
-    grad,
-    x,
-    sublayer,
+    grad_total,
+    grad_normed,
+    total,
     random,
     weight,
     moments,
@@ -89,13 +89,12 @@ def add_norm_backward(
     lowest_kept,
     scale,
     width,
-    has_dropout: tl.constexpr,
     block: tl.constexpr,
 ):
     """Compute the gradients of `add_norm_forward`; a program takes every `programs`-th token.
 
-    `grad`: the gradient of the result. `sums`, (2, programs, width), gets the gradients of weight
-    and bias, summed over the tokens of each program.
+    `grad_total` is None if only the norm has a gradient. `sums`, (2, programs, width), gets the
+    gradients of weight and bias, summed over the tokens of each program.
     """
     program = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, block)
@@ -105,13 +104,11 @@ def add_norm_backward(
     grad_bias = tl.zeros([block], tl.float32)
     for token in range(program, tokens, programs):
         offsets = token * width + column
-        total, factor = _residual_sum(
-            x, sublayer, random, offsets, inside, lowest_kept, scale, has_dropout
-        )
+        values = tl.load(total + offsets, inside, other=0.0).to(tl.float32)
         mean = tl.load(moments + token)
         inverse_deviation = tl.load(moments + tokens + token)
-        normalised = tl.where(inside, (total - mean) * inverse_deviation, 0.0)
-        grad_out = tl.load(grad + offsets, inside, other=0.0).to(tl.float32)
+        normalised = tl.where(inside, (values - mean) * inverse_deviation, 0.0)
+        grad_out = tl.load(grad_normed + offsets, inside, other=0.0).to(tl.float32)
         grad_weight += grad_out * normalised
         grad_bias += grad_out
         # With n = normalised and g = d loss / dn:
@@ -119,9 +116,12 @@ def add_norm_backward(
         grad_normalised = grad_out * gain
         mean_product = tl.sum(grad_normalised * normalised, 0) / width
         mean_grad = tl.sum(grad_normalised, 0) / width
-        grad_total = inverse_deviation * (grad_normalised - mean_grad - normalised * mean_product)
-        tl.store(grad_x + offsets, grad_total.to(grad_x.dtype.element_ty), inside)
-        dropped = (grad_total * factor).to(grad_sublayer.dtype.element_ty)
+        grad_sum = inverse_deviation * (grad_normalised - mean_grad - normalised * mean_product)
+        if grad_total is not None:
+            grad_sum += tl.load(grad_total + offsets, inside, other=0.0).to(tl.float32)
+        tl.store(grad_x + offsets, grad_sum.to(grad_x.dtype.element_ty), inside)
+        factor = _dropout_factor(random, offsets, inside, lowest_kept, scale)
+        dropped = (grad_sum * factor).to(grad_sublayer.dtype.element_ty)
         tl.store(grad_sublayer + offsets, dropped, inside)
     tl.store(sums + program * width + column, grad_weight, inside)
     tl.store(sums + (programs + program) * width + column, grad_bias, inside)

@@ -47,25 +47,32 @@ def assert_close(ours: list[Tensor], theirs: list[Tensor], dtype: torch.dtype) -
         assert (mine.float() - other.float()).abs().max().item() <= TOLERANCE[dtype] * scale
 
 
-@each_dtype
-@pytest.mark.parametrize("width", [64, 96, 512, 1024])
-@pytest.mark.parametrize("threshold", [0, 77])
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("norm_kind", ["post", "pre"])
+@pytest.mark.parametrize("width, threshold", [(64, 77), (96, 0), (512, 77), (1024, 0)])
 def test_add_and_norm_is_dropout_sum_and_layer_norm(
-    dtype: torch.dtype, width: int, threshold: int
+    dtype: torch.dtype, norm_kind: str, width: int, threshold: int
 ) -> None:
     torch.manual_seed(1)
-    x, sublayer = draw(TOKENS, width, dtype=dtype), draw(TOKENS, width, dtype=dtype)
+    sublayer = draw(TOKENS, width, dtype=dtype)
+    # The sum of a pre-norm Transformer stays in float32, and the next sublayer reads it, too.
+    x = draw(TOKENS, width, dtype=torch.float32 if norm_kind == "pre" else dtype)
     norm = nn.LayerNorm(width, device=DEVICE)
     nn.init.normal_(norm.weight)
-    random = draw_bytes(x) if threshold else None
-    kept = 1.0 if random is None else (random.view(x.shape) >= threshold - 128).float()
-    out = kernels.add_and_norm(x, sublayer, random, threshold, norm)
-    expected = norm(x.float() + sublayer.float() * kept * (256 / (256 - threshold)))
-    leaves, grad = [x, sublayer, *norm.parameters()], torch.randn_like(out)
-    ours = torch.autograd.grad(out, leaves, grad)
-    theirs = torch.autograd.grad(expected, leaves, grad.float())
-    assert out.dtype == dtype
-    assert_close([out, *ours], [expected, *theirs], dtype)
+    torch.manual_seed(2)
+    kept = (draw_bytes(x).view(x.shape) >= threshold - 128).float()
+    torch.manual_seed(2)
+    total, normed = kernels.add_and_norm(x, sublayer, threshold, norm)
+    expected_total = x.float() + sublayer.float() * kept * (256 / (256 - threshold))
+    outputs, expected = [normed, total], [norm(expected_total), expected_total]
+    assert [output.dtype for output in outputs] == [dtype, x.dtype]
+    assert_close(outputs, expected, dtype)
+    read = outputs if norm_kind == "pre" else outputs[:1]
+    grads = [torch.randn_like(output) for output in read]
+    leaves = [x, sublayer, *norm.parameters()]
+    ours = torch.autograd.grad(read, leaves, grads)
+    theirs = torch.autograd.grad(expected[: len(read)], leaves, [grad.float() for grad in grads])
+    assert_close([*ours], [*theirs], dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES[-2:], ids=str)
