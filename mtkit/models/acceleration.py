@@ -11,13 +11,13 @@ from functools import cache
 from typing import TypeVar
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from mtkit import plugins
-from mtkit.config.model import TransformerDecoderSettings, TransformerEncoderSettings
 from mtkit.models.encoder_decoder import EncoderDecoder
 
 Inputs = TypeVar("Inputs")
+Output = TypeVar("Output")
 FusedSoftmax = Callable[[Tensor, Tensor, float], Tensor]
 """A function of logits (C, V), gold symbols (C, 1) and smoothing.
 
@@ -27,12 +27,13 @@ log Σ exp(logits) and the gold logit of each row (C, 2).
 
 
 class Launcher:
-    """Calls the functions of a training step, such as the pass over a micro-batch."""
+    """Calls the functions of a step of training or search, such as the pass over a micro-batch."""
 
-    def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
+    def call(self, name: str, function: Callable[[Inputs], Output], inputs: Inputs) -> Output:
         """Return function(inputs); the next call with inputs of these shapes may overwrite it.
 
-        Use a name for one function only, and with inputs of the same types in every call.
+        Use a name for one function only, and with inputs of the same types in every call. If the
+        result has an input to which the function wrote, the next call may overwrite this input.
         """
         return function(inputs)
 
@@ -45,6 +46,9 @@ class Acceleration:
 
     def accelerate(self, model: EncoderDecoder) -> None:
         """Swap modules of the model for faster ones, which have the same weights."""
+
+    def accelerate_search(self, model: nn.Module) -> None:
+        """Swap modules of a model that translates for faster ones, which have the same weights."""
 
     def shared_row_width(self, model: EncoderDecoder) -> int:
         """Return the width of the rows in which training packs several sentences.
@@ -69,17 +73,3 @@ def find_acceleration(device_type: str) -> Acceleration:
         acceleration: Acceleration = plugins.load_plugin("accelerations", device_type)()
         return acceleration
     return Acceleration()
-
-
-def can_share_rows(model: EncoderDecoder) -> bool:
-    """Return whether several sentences can share a row, separated only by attention biases.
-
-    An LSTM would read from one sentence into the next, and restricted attention has biases for
-    padding only.
-    """
-    pair = model.settings.as_pair()
-    return (
-        isinstance(pair.encoder, TransformerEncoderSettings)
-        and pair.encoder.neighbourhood is None
-        and isinstance(pair.decoder, TransformerDecoderSettings)
-    )

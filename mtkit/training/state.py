@@ -8,14 +8,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
 from mtkit.config.settings import Criterion, TrainingSettings
-from mtkit.models.acceleration import Inputs, Launcher, find_acceleration
+from mtkit.models.acceleration import Launcher, find_acceleration
 from mtkit.models.device import TORCH_DTYPES, Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.training.data import Position
@@ -138,10 +137,6 @@ class TrainState:
         """Return the context of forward passes."""
         device, precision = self.model.device.type, self.progress.precision
         return torch.autocast(device, TORCH_DTYPES[precision], precision != "float32")
-
-    def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
-        """Return function(inputs), computed as fast as the device can; see `Launcher.call`."""
-        return self.launcher.call(name, function, inputs)
 
     def restart_launcher(self) -> None:
         """Forget what was recorded, because weights or optimizer state have moved in memory."""

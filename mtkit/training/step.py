@@ -65,7 +65,7 @@ def train_step(
         raise BatchTooLargeError(message) from error.with_traceback(None)
     for parameters in state.optimizer.param_groups:
         parameters["lr"].fill_(rate)
-    state.call("update", partial(_update, state, clip_norm), sums)
+    state.launcher.call("update", partial(_update, state, clip_norm), sums)
     state.complete_step(rate)
 
 
@@ -86,7 +86,7 @@ def accumulate_gradients(
         micro_batch = group.rank + index * group.size
         torch.manual_seed(seed_of(seed, step, micro_batch))
         inputs = (batch.to(state.model.device), factor)
-        losses = state.call("gradients", partial(_add_gradients, state), inputs)
+        losses = state.launcher.call("gradients", partial(_add_gradients, state), inputs)
         sums.losses.add_(losses)  # now, because a CUDA graph will overwrite `losses`
     group.sum_gradients(state.gradients.flat)
     group.sum_tensor(sums.losses)

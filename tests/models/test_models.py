@@ -26,7 +26,7 @@ from architectures import (
 )
 from mtkit.config.decoding import DecodingSettings, ModelConfig
 from mtkit.errors import UserError
-from mtkit.models.acceleration import can_share_rows
+from mtkit.extras.gpu.accelerate import can_share_rows
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.interfaces import select
 from mtkit.models.layers import Dropout

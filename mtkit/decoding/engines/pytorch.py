@@ -29,6 +29,7 @@ from mtkit.decoding.search.forced import check_attention, find_attention
 from mtkit.decoding.search.sampling import Sampler, uniform_noise
 from mtkit.decoding.search.search import NEG_INF, Hypotheses, Live, Stepper, search
 from mtkit.errors import UserError
+from mtkit.models.acceleration import find_acceleration
 from mtkit.models.device import TORCH_DTYPES, keep_freed_memory, pick_device
 from mtkit.models.ensemble import Ensemble
 from mtkit.models.folder import OpenedModel
@@ -89,6 +90,7 @@ class PyTorchEngine(Engine):
         loaded = [load_model(opened.config, opened.weights) for opened in models]
         model = Ensemble(loaded) if len(loaded) > 1 else loaded[0]
         model = model.to(pick_device(options.device), TORCH_DTYPES[compute_type])
+        find_acceleration(model.device.type).accelerate_search(model)
         return cls(model.eval(), workers, models[0].tokenizer.source_only)
 
     def search(

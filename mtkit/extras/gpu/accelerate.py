@@ -23,12 +23,14 @@ from mtkit.extras.gpu.attention import (
 )
 from mtkit.extras.gpu.graphs import Graphs
 from mtkit.extras.gpu.linear import FastLinear
-from mtkit.models.acceleration import Acceleration, FusedSoftmax, Launcher, can_share_rows
+from mtkit.extras.gpu.search import accelerate_search
+from mtkit.models.acceleration import Acceleration, FusedSoftmax, Launcher
 from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import to_autocast_dtype
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.layers import Linear, PostNorm
 from mtkit.models.layout import Layout, Packed
+from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import DecoderLayer
 
 MAX_FUSED = 1 << 16
@@ -76,6 +78,9 @@ class GpuAcceleration(Acceleration):
     def accelerate(self, model: EncoderDecoder) -> None:
         accelerate(model)
 
+    def accelerate_search(self, model: nn.Module) -> None:
+        accelerate_search(model, self.new_launcher)
+
     def shared_row_width(self, model: EncoderDecoder) -> int:
         return SHARED_ROW_WIDTH if can_share_rows(model) else 0
 
@@ -88,6 +93,16 @@ class GpuAcceleration(Acceleration):
 
     def new_launcher(self) -> Launcher:
         return Graphs()
+
+
+def can_share_rows(model: EncoderDecoder) -> bool:
+    """Return whether several sentences can share a row, separated only by attention biases.
+
+    An LSTM would read from one sentence into the next, and restricted attention has biases for
+    padding only.
+    """
+    kinds = (LstmEncoder, LstmDecoder, NeighbourhoodAttention)
+    return not any(isinstance(module, kinds) for module in model.modules())
 
 
 class FastEncoderDecoder(EncoderDecoder):

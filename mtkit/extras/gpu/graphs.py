@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from mtkit.models.acceleration import Inputs, Launcher
+from mtkit.models.acceleration import Inputs, Launcher, Output
 from mtkit.models.interfaces import map_tensors
 
 STEPS_AHEAD = 2
@@ -29,9 +30,9 @@ STEPS_AHEAD = 2
 class Recording:
     """A graph with the memory that it reads and writes."""
 
-    graph: torch.cuda.CUDAGraph
+    replay: Callable[[], None]
     inputs: list[Tensor]
-    output: Tensor
+    output: Any
 
 
 @dataclass
@@ -42,11 +43,13 @@ class Graphs(Launcher):
     """By function name and shapes of the inputs; None after the first call with these shapes."""
     _pool: Any = None
     """The memory that all graphs share, because only one of them runs at a time."""
+    _input_memory: dict[int, Tensor] = field(default_factory=dict)
+    """The memory of the inputs, in bytes, by their order; graphs share it for the same reason."""
     _events: deque[torch.cuda.Event] = field(default_factory=deque)
     """The ends of the last steps, on the GPU; see `pace`."""
 
-    def call(self, name: str, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Tensor:
-        """Return function(inputs), which the next call with these shapes may overwrite.
+    def call(self, name: str, function: Callable[[Inputs], Output], inputs: Inputs) -> Output:
+        """Return function(inputs), which the next call may overwrite; see `Launcher.call`.
 
         The first call runs the function, the second records and replays it, later ones replay it.
         """
@@ -62,19 +65,36 @@ class Graphs(Launcher):
             recording = self._record(function, inputs)
             self._recordings[key] = recording
         torch._foreach_copy_(recording.inputs, tensors)
-        recording.graph.replay()
-        return recording.output
+        recording.replay()
+        return cast(Output, recording.output)
 
-    def _record(self, function: Callable[[Inputs], Tensor], inputs: Inputs) -> Recording:
+    def _record(self, function: Callable[[Inputs], Output], inputs: Inputs) -> Recording:
         """Record the function on copies of the inputs, whose memory the graph will read."""
+        order = count()
+        recorded_inputs = map_tensors(lambda tensor: self._place(next(order), tensor), inputs)
+        replay, output = self._capture(function, recorded_inputs)
+        return Recording(replay, _tensors_of(recorded_inputs), output)
+
+    def _capture(
+        self, function: Callable[[Inputs], Output], inputs: Inputs
+    ) -> tuple[Callable[[], None], Output]:
+        """Return what replays the kernels of function(inputs), and the result, not yet computed."""
         graph = torch.cuda.CUDAGraph()
-        recorded_inputs = map_tensors(Tensor.clone, inputs)
         # "thread_local", because another thread pins memory for the next batches meanwhile, which
         # would otherwise be an error.
         with torch.cuda.graph(graph, self._pool, capture_error_mode="thread_local"):
-            output = function(recorded_inputs)
+            output = function(inputs)
         self._pool = graph.pool()
-        return Recording(graph, _tensors_of(recorded_inputs), output)
+        return graph.replay, output
+
+    def _place(self, order: int, tensor: Tensor) -> Tensor:
+        """Return a copy of an input in the memory of all inputs with this order."""
+        memory = self._input_memory.get(order)
+        if memory is None or len(memory) < tensor.nbytes:
+            memory = tensor.new_empty(tensor.nbytes, dtype=torch.uint8)
+            self._input_memory[order] = memory
+        place = memory[: tensor.nbytes].view(tensor.dtype).view(tensor.shape)
+        return place.copy_(tensor)
 
     def pace(self) -> None:
         """Wait until the GPU is at most STEPS_AHEAD steps behind the CPU; call this every step."""

@@ -18,9 +18,8 @@ from architectures import ARCHITECTURES, VOCAB, make
 from mtkit.config.model import TransformerSettings
 from mtkit.extras.gpu import accelerate as door
 from mtkit.extras.gpu import linear
-from mtkit.extras.gpu.accelerate import GpuAcceleration, accelerate
+from mtkit.extras.gpu.accelerate import GpuAcceleration, accelerate, can_share_rows
 from mtkit.extras.gpu.attention import InPlace, _Chunk
-from mtkit.models.acceleration import can_share_rows
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.models.layers import Dropout
 from mtkit.models.layout import Packed
