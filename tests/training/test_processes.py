@@ -204,8 +204,12 @@ def test_a_run_with_auto_resumes_only_with_as_many_processes(
 
 
 @pytest.mark.parametrize("accumulate", [1, "auto"])
-def test_the_last_of_64_processes_makes_a_step(accumulate: int | str, fresh: Fresh) -> None:
+def test_the_last_of_64_processes_makes_a_step_and_sends_its_gradients_once(
+    accumulate: int | str, fresh: Fresh, monkeypatch: MonkeyPatch
+) -> None:
     """Torch's "fake" processes exchange nothing."""
+    sent: list[int] = []
+    monkeypatch.setattr(dist, "all_reduce", lambda tensor: sent.append(tensor.nbytes))
     dist.init_process_group("fake", rank=63, world_size=64, store=FakeStore())
     try:
         group = TorchProcessGroup(torch.device("cpu"))
@@ -218,6 +222,9 @@ def test_the_last_of_64_processes_makes_a_step(accumulate: int | str, fresh: Fre
         train_step(state, data.batches, data.tokens, 0.1, seed=seed, clip_norm=1.0, group=group)
         state.read_figures()
         assert (state.progress.step, state.progress.window.tokens) == (1, data.tokens)
+        gradients, losses = sent
+        assert gradients == state.gradients.flat.nbytes
+        assert losses < 64
     finally:
         dist.destroy_process_group()
 
