@@ -1,20 +1,28 @@
-"""The speed of training and search on a GPU, beside Hugging Face's Marian; gpu.sh starts it.
+"""Tests and figures of mtkit on a GPU, what matters most first; gpu.sh starts it.
 
-    tests/benchmarks/gpu.sh --corpus data/multi30k     # everything, in about eight minutes
-    tests/benchmarks/gpu.sh --seconds 60 base hf-base  # these rows, a minute each
+    tests/benchmarks/gpu.sh --corpus data/multi30k --out figures   # in at most eight minutes
+    tests/benchmarks/gpu.sh --seconds 60 --minutes 60 base hf-base  # these rows, a minute each
 
 Needs no network, and a corpus only for the recipe. Other rows train on random text with a character
 per subword, whose sentences are as long as Multi30k's (big: as those of large corpora, mean 25).
-Each row runs in processes of its own and is printed at once; the table of all rows ends the report.
+Each row runs in processes of its own, and is printed and written to FIGURES/ROW.json at once, so an
+interruption loses one row. No row starts after --minutes. The table of all rows ends the report.
 
-tiny, base, big  `mtkit train`: real target tokens, over the whole time from the first logged step;
+kernels          the tests of the extra gpu: their number, and the names of those that fail
+base, big, tiny, lstm
+                 `mtkit train`: real target tokens, over the whole time from the first logged step;
                  full speed is 90 % of the median rate, in seconds from the start of the process;
                  memory is all that the GPU holds, caches included (without a GPU: resident memory)
-hf-...           MarianMTModel of the same size, on batches of the same size, in bfloat16 with
-                 fused Adam
 recipe           `mtkit train` and test scores of configs/multi30k-en-de.yaml; --corpus names the
                  folder of {train,val,test2016}.{en,de}
-search...        base with random weights, beam 5, 25 subwords per translation; core: one CPU core
+search...        random weights, beam 5, 25 subwords per translation, bfloat16, 8,192 source tokens
+                 per batch; base or tiny; plain: without graphs
+dry-run          what `mtkit train --dry-run` says of base and nllb, to compare with their rows
+nllb             as base, with 600 million parameters: the work of adapting NLLB with all subwords
+wmt              as big, with norms before sublayers, as configs/wmt17-en-de.yaml has them
+ctranslate2      as search, in float16
+hf-...           MarianMTModel of the same size, on batches of the same size, in bfloat16 with
+                 fused Adam
 resume           whether a repeated run, and one that is resumed halfway, end in the same weights
 memory           what a user sees if batches exceed the memory of the GPU
 """
@@ -32,8 +40,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,8 +60,10 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
+from mtkit.extras.gpu.accelerate import GpuAcceleration
 from mtkit.extras.study.bench import results, sample
 from mtkit.machine import peak_bytes
+from mtkit.models.acceleration import Acceleration
 from mtkit.report import data_lines, silently, table
 from mtkit.tokenizer.train_spm import train_tokenizer
 
@@ -94,6 +105,16 @@ class Row:
             for figure, form in zip(figures, (",.0f", ",.1f", ",.1f", ",.2f"), strict=True)
         ]
         return [name, *texts, self.remark]
+
+
+@dataclass(frozen=True)
+class SearchTask:
+    """What searches, with or without graphs."""
+
+    size: str = "base"
+    engine: str = "torch"
+    compute_type: str = "bfloat16"
+    has_graphs: bool = True
 
 
 @dataclass(frozen=True)
@@ -141,14 +162,38 @@ class Bench:
         ]
         return Row.of(speed, ", ".join([f"{seconds:,.0f} s in all", *scores]))
 
-    def search(self, device: str, engine: str, compute_type: str) -> Row:
-        """Measure the search of one engine; on a CPU with one core."""
-        size, model = "tiny" if self.is_small else "base", self.work / "model"
+    def search(self, task: SearchTask) -> Row:
+        """Measure the search of one engine."""
+        size = "tiny" if self.is_small else task.size
+        model = self.work / f"model-{size}"
         if not model.exists():
             _in_process(sample.draw_model, model, size)
-        count = 8 if self.is_small else 32 if device == "cpu" else 1000
-        arguments = model, sample.draw_sentences(size)[:count], device, engine, compute_type
-        return _in_process(_search, *arguments, min(self.seconds, 10.0))
+        lines = sample.draw_sentences(size)
+        if self.is_small:
+            lines = lines[:8]
+        return _in_process(_search, task, model, lines, self.seconds / 2)
+
+    def test_kernels(self) -> Row:
+        """Run the tests of the extra gpu."""
+        tests = HERE.parent / "extras" / "gpu"
+        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-rfE", "--tb=line"]
+        if find_spec("xdist"):  # Triton compiles a kernel on one core
+            command += ["-n", "4"]
+        ended = subprocess.run([*command, str(tests)], capture_output=True, text=True)
+        lines = ended.stdout.splitlines()
+        failures = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+        summary = last_line(ended.stdout + ended.stderr)
+        return Row(remark="; ".join([summary, *failures]), is_failed=ended.returncode != 0)
+
+    def dry_run(self) -> Row:
+        """Return the lines of `mtkit train --dry-run` that can be compared with a training."""
+        found: list[str] = []
+        for name in ("base", "nllb"):
+            command = mtkit("train", "-c", str(self._prepare(name)), "--dry-run", "1")
+            for line in finish(command).splitlines():
+                if line.startswith(("1 process", "peak memory", "this machine")):
+                    found.append(f"{name}: {' '.join(line.split())}")
+        return Row(remark="; ".join(found))
 
     def resume(self) -> Row:
         """Compare a run with a repetition, and with one that ends halfway and is resumed."""
@@ -193,22 +238,32 @@ class Bench:
 
 
 ROWS: Mapping[str, Callable[[Bench], Row]] = {
-    "tiny": partial(Bench.train, name="tiny"),
-    "hf-tiny": partial(Bench.train_peer, name="tiny"),
+    "kernels": Bench.test_kernels,
     "base": partial(Bench.train, name="base"),
-    "hf-base": partial(Bench.train_peer, name="base"),
     "big": partial(Bench.train, name="big"),
-    "hf-big": partial(Bench.train_peer, name="big"),
+    "tiny": partial(Bench.train, name="tiny"),
+    "lstm": partial(Bench.train, name="lstm"),
     "recipe": Bench.recipe,
-    "search": lambda bench: bench.search("auto", "torch", "float32"),
-    "search-bfloat16": lambda bench: bench.search("auto", "torch", "bfloat16"),
-    "search-core": lambda bench: bench.search("cpu", "torch", "float32"),
-    "ctranslate2": lambda bench: bench.search("auto", "ctranslate2", "float32"),
-    "ctranslate2-core": lambda bench: bench.search("cpu", "ctranslate2", "float32"),
+    "search": partial(Bench.search, task=SearchTask()),
+    "search-plain": partial(Bench.search, task=SearchTask(has_graphs=False)),
+    "search-tiny": partial(Bench.search, task=SearchTask("tiny")),
+    "search-tiny-plain": partial(Bench.search, task=SearchTask("tiny", has_graphs=False)),
+    "dry-run": Bench.dry_run,
+    "nllb": partial(Bench.train, name="nllb"),
+    "wmt": partial(Bench.train, name="wmt"),
+    "ctranslate2": partial(Bench.search, task=SearchTask("base", "ctranslate2", "float16")),
+    "hf-base": partial(Bench.train_peer, name="base"),
+    "hf-tiny": partial(Bench.train_peer, name="tiny"),
+    "hf-big": partial(Bench.train_peer, name="big"),
     "resume": Bench.resume,
     "memory": Bench.exhaust_memory,
 }
-RATIOS = [*((name, f"hf-{name}") for name in SIZES), ("search", "search-core")]
+RATIOS = [
+    *((name, f"hf-{name}") for name in SIZES),
+    ("search", "search-plain"),
+    ("search-tiny", "search-tiny-plain"),
+    ("search", "ctranslate2"),
+]
 
 
 def main() -> None:
@@ -216,12 +271,17 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"{', '.join(ROWS)} (default: all)")
-    parser.add_argument("--seconds", type=float, default=30, help="of each row (default: 30)")
+    parser.add_argument("--seconds", type=float, default=8, help="of each row (default: 8)")
+    parser.add_argument("--minutes", type=float, default=7, help="start no row later (default: 7)")
+    parser.add_argument("--out", type=Path, help="folder for ROW.json, one for each row")
     parser.add_argument("--corpus", type=Path, help="folder of Multi30k")
     parser.add_argument("--small", action="store_true", help="tiny models, to test this script")
     options = parser.parse_args()
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"no such row: {', '.join(unknown)}")
+    began = time.perf_counter()
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # after ending what was started
     machine = results.describe_machine(torch.device("cpu"))
     machine["processor"] = ask_gpu("name") or machine["processor"]
@@ -231,8 +291,14 @@ def main() -> None:
         os.environ["XDG_CACHE_HOME"] = work  # where converted models go
         bench = Bench(Path(work), options.seconds, options.corpus, options.small)
         for name in options.rows or ROWS:
+            if time.perf_counter() - began > 60 * options.minutes:
+                print(f"{name}: left out: {options.minutes:g} minutes are over", flush=True)
+                continue
             rows[name] = _measure(name, bench)
             print("  ".join(filter(None, rows[name].cells(name))), flush=True)
+            if options.out is not None:
+                record = json.dumps(machine | asdict(rows[name]), indent=1)
+                (options.out / f"{name}.json").write_text(f"{record}\n", encoding="utf-8")
     data_lines(["", *_report(rows)])
     sys.exit(any(row.is_failed for row in rows.values()))
 
@@ -265,18 +331,19 @@ def _report(rows: Mapping[str, Row]) -> list[str]:
     return report
 
 
-def _search(
-    model: Path, lines: list[str], device: str, engine: str, compute_type: str, seconds: float
-) -> Row:
-    """Translate the lines again and again for some seconds; on a CPU with one core."""
-    threads = None
-    if device == "cpu":
-        threads = 1
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+def _search(task: SearchTask, model: Path, lines: list[str], seconds: float) -> Row:
+    """Translate the lines again and again for some seconds."""
+    if not task.has_graphs:
+        GpuAcceleration.accelerate_search = Acceleration.accelerate_search  # type: ignore[method-assign]
     translator = load(
-        model, device, engine=engine, compute_type=compute_type, threads=threads, beam=5
+        model,
+        engine=task.engine,
+        compute_type=task.compute_type,
+        beam=5,
+        batch_tokens=8192,
     )
-    translator.translate(lines[: len(lines) // 4])  # kernels are chosen, memory is allocated
+    for _ in range(2):  # kernels are chosen, memory is allocated, graphs are recorded
+        translator.translate(lines)
     began, count = time.perf_counter(), 0
     while (spent := time.perf_counter() - began) < seconds:
         translator.translate(lines)

@@ -1,4 +1,4 @@
-"""Configs and random text for runs that are measured: Transformers of the usual sizes.
+"""Configs and random text for runs that are measured: models of the usual sizes.
 
 The text has a character per subword, so that `mtkit train-spm` gives exactly the vocabulary that is
 asked for, and every later stage is that of a user.
@@ -7,7 +7,7 @@ asked for, and every later stage is that of a user.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,13 +24,9 @@ NEVER = 10**9
 
 @dataclass(frozen=True)
 class Size:
-    """A Transformer, and what it is trained on."""
+    """A model, and what it is trained on."""
 
-    layers: int
-    d_model: int
-    ffn: int
-    heads: int
-    dropout: float
+    model: Mapping[str, object]
     vocab: int
     max_tokens: int
     log_every: int
@@ -39,18 +35,29 @@ class Size:
     draw_lengths: Callable[[int, np.random.Generator], Lengths] = draw_lengths
 
 
+def transformer(layers: int, d_model: int, heads: int, dropout: float) -> dict[str, object]:
+    """Return the settings of a model whose feed-forward sublayers are four times as wide."""
+    shape = {"layers": layers, "d_model": d_model, "ffn": 4 * d_model, "heads": heads}
+    return {"kind": "transformer", "dropout": dropout, **shape}
+
+
+LSTM = {"kind": "seq2seq", "layers": 2, "d_model": 512, "dropout": 0.2}
+WMT = transformer(6, 1024, 16, 0.1) | {"norm": "pre"}
+NLLB = transformer(12, 1024, 16, 0.1) | {"norm": "pre"}
 SIZES = {
-    "tiny": Size(4, 128, 256, 4, 0.3, 8000, 4096, 100),
-    "base": Size(6, 512, 2048, 8, 0.1, 8000, 25_000, 20),
-    "big": Size(6, 1024, 4096, 16, 0.3, 32_000, 25_000, 10, 100_000, draw_long_lengths),
+    "tiny": Size(transformer(4, 128, 4, 0.3) | {"ffn": 256}, 8000, 4096, 100),
+    "base": Size(transformer(6, 512, 8, 0.1), 8000, 25_000, 20),
+    "big": Size(transformer(6, 1024, 16, 0.3), 32_000, 25_000, 10, 100_000, draw_long_lengths),
+    "wmt": Size(WMT, 32_000, 25_000, 10, 100_000, draw_long_lengths),
+    "lstm": Size(LSTM, 8000, 4096, 20),
+    "nllb": Size(NLLB, 256_000, 4096, 5),
 }
-SMALL = Size(1, 16, 16, 2, 0.1, 40, 256, 2, 200)
+SMALL = Size(transformer(1, 16, 2, 0.1), 40, 256, 2, 200)
 
 
 def write_run(folder: Path, size: Size) -> None:
     """Write text and `mtkit.yaml` of a run that trains without end to a new folder."""
     folder.mkdir()
-    shape = {key: getattr(size, key) for key in ("layers", "d_model", "ffn", "heads", "dropout")}
     tokenizer = {"type": "char", "character_coverage": 1, "normalization": "identity"}
     never = dict.fromkeys(("steps", "validate_every", "save_every"), NEVER)
     config = {
@@ -58,7 +65,7 @@ def write_run(folder: Path, size: Size) -> None:
         "data": _write_text(folder, size),
         "tokenizer": tokenizer | {"vocab_size": size.vocab, "byte_fallback": False},
         "batching": {"max_tokens": size.max_tokens},
-        "model": {"kind": "transformer", **shape},
+        "model": dict(size.model),
         "training": never | {"log_every": size.log_every},
     }
     (folder / "mtkit.yaml").write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
@@ -71,6 +78,7 @@ def _write_text(folder: Path, size: Size) -> dict[str, dict[str, str]]:
     paths: dict[str, dict[str, str]] = {"train": {}, "valid": {}}
     for side, of_side in zip(("source", "target"), lengths.T, strict=True):
         ids = draw_tokens(int(of_side.sum()), size.vocab, random).astype("<u4")
+        ids[: size.vocab] = np.arange(size.vocab)  # each symbol occurs
         text = (ids + np.uint32(FIRST_CHARACTER)).tobytes().decode("utf-32-le")
         ends = of_side.cumsum()
         lines = [text[start:end] + "\n" for start, end in zip(ends - of_side, ends, strict=True)]

@@ -121,10 +121,7 @@ class FastCausalAttention(FastAttention):
 
 
 class FastNeighbourhoodAttention(FastAttention, NeighbourhoodAttention):
-    """Restricted self-attention; only its products are faster."""
-
-    def can_attend_in_place(self, width: int) -> bool:
-        return False
+    """Restricted self-attention; only its products are faster, because it shares no rows."""
 
 
 def _remember_layout(keys_values: KeyValue, layout: Layout) -> KeyValue:
