@@ -64,10 +64,11 @@ class _Affine(torch.autograd.Function):
             # The maximum lets the gradient pass where its result is positive.
             rows = torch.ops.aten.threshold_backward(rows, out.view(rows.shape), 0)
         ones = rows.new_ones(1, len(rows))  # a product with ones is a sum over rows
-        grad_x = (rows @ weight).view(x.shape)
-        grad_weight = _multiply(rows.T, x.flatten(0, -2), ctx.weight_dtype)  # (O, I)
-        grad_bias = _multiply(ones, rows, ctx.weight_dtype).squeeze(0)  # (O,)
-        return grad_x, grad_weight, grad_bias, None
+        inputs = x.flatten(0, -2)  # (R, I)
+        grad_inputs = rows @ weight
+        grad_weight = _multiply(rows.T, inputs, ctx.weight_dtype)  # (O, I)
+        grad_bias = _multiply(ones, rows, ctx.weight_dtype)  # (1, O)
+        return grad_inputs.view(x.shape), grad_weight, grad_bias.squeeze(0), None
 
 
 def _multiply(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:

@@ -158,14 +158,18 @@ def _weigh(q, k, query_sentence, key_sentence, scale, is_causal, block: tl.const
     """Return the attention weights of a row, (queries, keys); 0 where a key is hidden."""
     place = tl.arange(0, block)
     is_same_sentence = query_sentence[:, None] == key_sentence[None, :]
-    visible = is_same_sentence & (query_sentence > 0)[:, None]
+    is_query = query_sentence > 0
     # If `is_causal` is 0, this is 0 <= place, which is always true.
-    visible &= is_causal * place[None, :] <= place[:, None]
-    scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+    is_earlier = is_causal * place[None, :] <= place[:, None]
+    visible = is_same_sentence & is_query[:, None] & is_earlier
+    products = tl.dot(q, tl.trans(k), input_precision="ieee")
     # Finite, and no sum of 0, so that a query that sees no key gets weights of 0 rather than NaN.
-    scores = tl.where(visible, scores, -1e9)
-    weights = tl.where(visible, tl.exp(scores - tl.max(scores, 1)[:, None]), 0.0)
-    return weights / tl.maximum(tl.sum(weights, 1), 1e-20)[:, None]
+    scores = tl.where(visible, products * scale, -1e9)
+    largest = tl.max(scores, 1)
+    exponentials = tl.exp(scores - largest[:, None])
+    weights = tl.where(visible, exponentials, 0.0)
+    total = tl.maximum(tl.sum(weights, 1), 1e-20)
+    return weights / total[:, None]
 
 
 # Triton compiles a second kernel if an integer argument is 1; `is_causal` (0 or 1) needs only one.
@@ -287,5 +291,6 @@ def softmax_minus_targets(logits, gold, terms, gold_share, width, block: tl.cons
     # An element cannot be selected by its index, so all others become 0 in a sum.
     gold_logit = tl.sum(tl.where(is_gold, values, 0.0), 0)
     tl.store(terms + 2 * row + 1, gold_logit)
-    result = exponentials / total - tl.where(is_gold, gold_share, 0.0)
+    share = tl.where(is_gold, gold_share, 0.0)
+    result = exponentials / total - share
     tl.store(addresses, result.to(logits.dtype.element_ty), inside)
