@@ -8,10 +8,11 @@ import ipaddress
 import socket
 import time
 from collections.abc import Coroutine
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,9 +22,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import Message
 
 from mtkit.extras.serve.deepl import DEEPL
-from mtkit.extras.serve.interface import FORM_TYPE, Endpoint, describe_interfaces, read_fields
+from mtkit.extras.serve.documents import MAX_UPLOAD_BYTES, admit_upload
+from mtkit.extras.serve.interface import (
+    JSON_TYPE,
+    UPLOAD_TYPE,
+    Endpoint,
+    Fields,
+    read_fields,
+    read_form,
+)
 from mtkit.extras.serve.libretranslate import LIBRETRANSLATE
 from mtkit.extras.serve.openai import OPENAI
 from mtkit.extras.serve.service import ServerOptions, Service
@@ -34,7 +44,9 @@ INTERFACES = (OPENAI, DEEPL, LIBRETRANSLATE)
 MAX_BYTES_PER_CHARACTER = 12
 """A character in JSON is at most two escapes, such as \\ud83d\\ude00; in a form, four of %F0."""
 MAX_OTHER_BYTES = 65_536
-"""Room for all fields of a request but its text."""
+"""Room for all fields of a request but its text or its file."""
+MAX_UPLOAD_FIELDS = 100
+"""Most fields of an upload."""
 
 
 def build_application(service: Service, options: ServerOptions) -> Starlette:
@@ -45,7 +57,6 @@ def build_application(service: Service, options: ServerOptions) -> Starlette:
         for endpoint in interface.endpoints:
             answer = partial(gate.answer, endpoint)
             routes.append(Route(endpoint.path, answer, methods=[endpoint.method]))
-    description = Route("/openapi.json", JSONResponse(describe_interfaces(INTERFACES)))
     cors = Middleware(
         CORSMiddleware,
         allow_origins=options.origins,
@@ -53,7 +64,7 @@ def build_application(service: Service, options: ServerOptions) -> Starlette:
         allow_headers=["Authorization", "Content-Type"],
     )
     application = Starlette(
-        routes=[*routes, description],
+        routes=routes,
         middleware=[cors],
         exception_handlers={HTTPException: _refuse, Exception: _refuse},
     )
@@ -112,20 +123,20 @@ class _Gate:
             raise HTTPException(421, "this host is not served; see --allow-host of `mtkit serve`")
         if endpoint.method != "GET" and not self._is_known_origin(request):
             raise HTTPException(403, "pages of this site are not served; see --allow-origin")
+        is_upload = UPLOAD_TYPE in endpoint.media_types
+        largest = MAX_UPLOAD_BYTES + MAX_OTHER_BYTES if is_upload else self._max_bytes
+        request = _limited(request, largest)
         try:
-            body = await self._read_body(request)
-            media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if endpoint.method != "POST":
-                # DeepL's client sends the fields as a body, others in the address.
-                place = urlencode(request.path_params).encode()
-                body = place or body or request.scope["query_string"]
-                media_type = FORM_TYPE
-            fields = read_fields(endpoint, body, media_type)
-            # Only now, because the key may be one of the fields.
-            self._check_key(request, endpoint, getattr(fields, "api_key", ""))
-            answer = await _unless_gone(request, endpoint.answer(self._service, fields))
+            with admit_upload(self._service) if is_upload else nullcontext():
+                fields = await _read_request(endpoint, request)
+                # Only now, because the key may be one of the fields.
+                self._check_key(request, endpoint, getattr(fields, "api_key", ""))
+                work = endpoint.answer(self._service, fields, **request.path_params)
+                answer = await _unless_gone(request, work)
         except ClientDisconnect:
             return Response()  # nobody reads it
+        finally:
+            await request.close()
         return answer if isinstance(answer, Response) else JSONResponse(answer)
 
     def _is_known_host(self, header: str) -> bool:
@@ -168,13 +179,35 @@ class _Gate:
             status = 401 if endpoint.path.startswith(OPENAI.prefix) else 403
             raise HTTPException(status, "the key is missing or wrong")
 
-    async def _read_body(self, request: Request) -> bytes:
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > self._max_bytes:
-                raise HTTPException(413, f"the request is larger than {self._max_bytes:,} bytes")
-        return bytes(body)
+
+def _limited(request: Request, max_bytes: int) -> Request:
+    """Return a request whose body is refused when more than `max_bytes` of it have come."""
+    received = 0
+
+    async def receive() -> Message:
+        nonlocal received
+        message = await request.receive()
+        received += len(message.get("body", b""))
+        if received > max_bytes:
+            raise HTTPException(413, f"the request is larger than {max_bytes:,} bytes")
+        return message
+
+    return Request(request.scope, receive)
+
+
+async def _read_request(endpoint: Endpoint, request: Request) -> Fields:
+    if endpoint.method != "POST":
+        # DeepL's client sends the fields as a body, others in the address.
+        form = await request.body() or request.scope["query_string"]
+        return read_fields(endpoint.fields, read_form(form))
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in endpoint.media_types:
+        raise HTTPException(415, f"send the fields as {' or '.join(endpoint.media_types)}")
+    if media_type == UPLOAD_TYPE:
+        values = await request.form(max_files=1, max_fields=MAX_UPLOAD_FIELDS)
+        return read_fields(endpoint.fields, {**values, "address": str(request.base_url)})
+    body = await request.body()
+    return read_fields(endpoint.fields, body if media_type == JSON_TYPE else read_form(body))
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The interface of DeepL: /v2/translate, /v2/languages, /v2/usage, /v2/glossaries."""
+"""The interface of DeepL: /v2/translate, /v2/document, /v2/languages, /v2/usage, /v2/glossaries."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import Field
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
+from starlette.responses import FileResponse
 
 from mtkit.extras.serve.codes import CLIENT_CODES, ClientCodes
 from mtkit.extras.serve.directions import MAX_ECHO
+from mtkit.extras.serve.documents import find_document, send_document, start_document
 from mtkit.extras.serve.entities import decode_entities, encode_entities
-from mtkit.extras.serve.glossaries import GLOSSARY_ENDPOINTS, use_glossary
+from mtkit.extras.serve.glossaries import GLOSSARY_ENDPOINTS, choose_glossary
 from mtkit.extras.serve.interface import (
+    UPLOAD_TYPE,
     Endpoint,
     Fields,
     Interface,
@@ -29,20 +32,41 @@ UNLIMITED = 1_000_000_000_000
 
 
 class DeeplFields(Fields):
+    """The fields of what is to be translated."""
+
+    target_lang: str
+    source_lang: str | None = None
+    """None: the language is detected."""
+    formality: Literal["default", "prefer_more", "prefer_less"] = "default"
+    glossary_id: str = ""
+    """The id of a glossary that a client has created."""
+    glossary: Refused = None
+    style_id: Refused = None
+    translation_memory_id: Refused = None
+
+
+class TextFields(DeeplFields):
     """The fields of /v2/translate."""
 
     text: TextOrTexts
-    target_lang: str
-    source_lang: str | None = Field(None, description="default: the language is detected")
     show_billed_characters: bool = False
-    formality: Literal["default", "prefer_more", "prefer_less"] = "default"
     tag_handling: Literal["", "xml", "html"] = ""
-    ignore_tags: TextOrTexts = Field([], description="tags whose elements have no text")
-    glossary_id: str = Field("", description="the id of a glossary that a client has created")
-    glossary: Refused = None
+    ignore_tags: TextOrTexts = ""
+    """Tags whose elements have no text."""
     custom_instructions: Refused = None
-    style_id: Refused = None
-    translation_memory_id: Refused = None
+
+
+class DocumentFields(DeeplFields):
+    """The fields of /v2/document."""
+
+    file: UploadFile
+    output_format: Refused = None
+
+
+class DocumentKeyFields(Fields):
+    """The fields of requests about a document."""
+
+    document_key: str
 
 
 class LanguagesFields(Fields):
@@ -51,7 +75,7 @@ class LanguagesFields(Fields):
     type: Literal["source", "target"] = "source"
 
 
-async def _translate(service: Service, fields: DeeplFields) -> dict[str, Any]:
+async def _translate(service: Service, fields: TextFields) -> dict[str, Any]:
     texts = as_list(fields.text)
     _refuse_ignored_text(texts, fields.ignore_tags)
     has_entities = fields.tag_handling != ""
@@ -59,10 +83,7 @@ async def _translate(service: Service, fields: DeeplFields) -> dict[str, Any]:
     encode = encode_entities if has_entities else str
     decoded = list(map(decode, texts))
     directions, _ = await service.choose_directions(decoded, fields.source_lang, fields.target_lang)
-    settings: dict[str, Any] = {}
-    if fields.glossary_id:
-        for direction in directions:
-            settings["glossary"] = use_glossary(service, fields.glossary_id, direction)
+    settings = choose_glossary(service, fields.glossary_id, directions)
     results = await service.translate(decoded, directions, **settings)
     translations: list[dict[str, Any]] = []
     for text, direction, lines in zip(texts, directions, results, strict=True):
@@ -86,6 +107,32 @@ def _refuse_ignored_text(texts: Sequence[str], tags: TextOrTexts) -> None:
             raise HTTPException(400, f"ignore_tags: text inside <{name[:MAX_ECHO]}> is not kept")
 
 
+async def _start_document(service: Service, fields: DocumentFields) -> dict[str, str]:
+    identifier = await start_document(
+        service, fields.file, fields.source_lang, fields.target_lang, fields.glossary_id
+    )
+    return {"document_id": identifier, "document_key": service.documents[identifier].key}
+
+
+async def _check_document(
+    service: Service, fields: DocumentKeyFields, document_id: str
+) -> dict[str, Any]:
+    work = find_document(service, document_id, fields.document_key).work
+    status: dict[str, Any] = {"document_id": document_id, "status": "translating"}
+    if work.done():
+        try:
+            status |= {"status": "done", "billed_characters": work.result()}
+        except HTTPException as refusal:
+            status |= {"status": "error", "error_message": refusal.detail}
+    return status
+
+
+async def _send_document(
+    service: Service, fields: DocumentKeyFields, document_id: str
+) -> FileResponse:
+    return send_document(find_document(service, document_id, fields.document_key))
+
+
 async def _list_languages(service: Service, fields: LanguagesFields) -> list[dict[str, Any]]:
     directions = service.directions
     is_target = fields.type == "target"
@@ -105,9 +152,12 @@ async def _count_usage(service: Service, fields: Fields) -> dict[str, int]:
 DEEPL = Interface(
     prefix="/v2/",
     endpoints=[
-        Endpoint("POST", "/v2/translate", _translate, DeeplFields),
+        Endpoint("POST", "/v2/translate", _translate, TextFields),
         Endpoint("GET", "/v2/languages", _list_languages, LanguagesFields),
         Endpoint("GET", "/v2/usage", _count_usage),
+        Endpoint("POST", "/v2/document", _start_document, DocumentFields, [UPLOAD_TYPE]),
+        Endpoint("POST", "/v2/document/{document_id}", _check_document, DocumentKeyFields),
+        Endpoint("POST", "/v2/document/{document_id}/result", _send_document, DocumentKeyFields),
         *GLOSSARY_ENDPOINTS,
     ],
     refuse=lambda refusal: {"message": refusal.detail},

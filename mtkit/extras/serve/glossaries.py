@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import uuid4
@@ -10,7 +11,7 @@ from uuid import uuid4
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from mtkit.decoding.glossary import Glossary, open_glossary
+from mtkit.decoding.glossary import open_glossary
 from mtkit.errors import UserError
 from mtkit.extras.serve.directions import ServedDirection
 from mtkit.extras.serve.interface import Endpoint, Fields
@@ -33,22 +34,20 @@ class GlossaryFields(Fields):
     entries_format: Literal["tsv"] = "tsv"
 
 
-class GlossaryIdFields(Fields):
-    """The field in the path of a glossary."""
-
-    glossary_id: str
-
-
-def use_glossary(service: Service, glossary_id: str, direction: ServedDirection) -> Glossary:
-    """Return a client's glossary for a direction.
+def choose_glossary(
+    service: Service, glossary_id: str, directions: Iterable[ServedDirection]
+) -> dict[str, Any]:
+    """Return the setting for a client's glossary; none if the client names no glossary.
 
     Raises:
         HTTPException: there is no such glossary, or it is for another direction.
     """
-    found = _find_glossary(service, glossary_id)
-    if found.direction != direction:
-        raise HTTPException(400, f"glossary_id: the glossary is for {found.direction.name}")
-    return found.glossary
+    if not glossary_id:
+        return {}
+    chosen = _find_glossary(service, glossary_id)
+    if set(directions) - {chosen.direction}:
+        raise HTTPException(400, f"glossary_id: the glossary is for {chosen.direction.name}")
+    return {"glossary": chosen.glossary}
 
 
 def _find_glossary(service: Service, glossary_id: str) -> ClientGlossary:
@@ -91,9 +90,9 @@ async def _list(service: Service, fields: Fields) -> dict[str, Any]:
     return {"glossaries": [each.record for each in service.client_glossaries.values()]}
 
 
-async def _delete(service: Service, fields: GlossaryIdFields) -> Response:
-    _find_glossary(service, fields.glossary_id)
-    del service.client_glossaries[fields.glossary_id]
+async def _delete(service: Service, fields: Fields, glossary_id: str) -> Response:
+    _find_glossary(service, glossary_id)
+    del service.client_glossaries[glossary_id]
     return Response(status_code=204)
 
 
@@ -107,5 +106,5 @@ GLOSSARY_ENDPOINTS = [
     Endpoint("GET", "/v2/glossary-language-pairs", _list_pairs),
     Endpoint("POST", "/v2/glossaries", _create, GlossaryFields),
     Endpoint("GET", "/v2/glossaries", _list, needs_key=True),
-    Endpoint("DELETE", "/v2/glossaries/{glossary_id}", _delete, GlossaryIdFields, needs_key=True),
+    Endpoint("DELETE", "/v2/glossaries/{glossary_id}", _delete, needs_key=True),
 ]

@@ -1,4 +1,4 @@
-"""The interface of LibreTranslate: /translate, /detect, /languages, /frontend/settings, /health.
+"""The interface of LibreTranslate: /translate, /translate_file, /detect, /languages and others.
 
 The page at / uses it too, with a field of our own, `details`.
 """
@@ -9,12 +9,16 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import Field
+from starlette.datastructures import UploadFile
+from starlette.responses import FileResponse
 
 from mtkit.decoding.estimation.flags import FLAGS
 from mtkit.decoding.text.line import Translation
 from mtkit.extras.serve.codes import Ranking
+from mtkit.extras.serve.documents import find_document, list_suffixes, send_document, start_document
 from mtkit.extras.serve.entities import decode_entities, encode_entities
 from mtkit.extras.serve.interface import (
+    UPLOAD_TYPE,
     Endpoint,
     Fields,
     Interface,
@@ -38,13 +42,25 @@ class KeyFields(Fields):
 class TranslateFields(KeyFields):
     """The fields of /translate."""
 
-    q: TextOrTexts = Field(description="the text, or a list of texts")
-    source: str = Field(description="language code, or auto")
+    q: TextOrTexts
+    source: str
+    """A language, or auto."""
     target: str
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES)
     glossary: Refused = None
-    details: bool = Field(False, description="confidence, warnings and links, for each line")
+    details: bool = False
+    """Whether the answer has the confidence, warnings and links of each line."""
+
+
+class FileFields(KeyFields):
+    """The fields of /translate_file."""
+
+    file: UploadFile
+    source: str
+    target: str
+    address: str
+    """The URL of this server, which the client does not send."""
 
 
 class DetectFields(KeyFields):
@@ -101,6 +117,18 @@ def _describe(ranking: Ranking) -> list[dict[str, Any]]:
     ]
 
 
+async def _translate_file(service: Service, fields: FileFields) -> dict[str, str]:
+    identifier = await start_document(service, fields.file, fields.source, fields.target)
+    document = service.documents[identifier]
+    await document.work
+    name = f"{identifier}{document.path.suffix}"
+    return {"translatedFileUrl": f"{fields.address}download_file/{name}"}
+
+
+async def _send_file(service: Service, fields: Fields, name: str) -> FileResponse:
+    return send_document(find_document(service, name.partition(".")[0]))
+
+
 async def _detect(service: Service, fields: DetectFields) -> list[dict[str, Any]]:
     (ranking,) = await service.detect([fields.q])
     return _describe(ranking)
@@ -127,7 +155,8 @@ async def _tell_settings(service: Service, fields: Fields) -> dict[str, Any]:
             "target": {"code": first.target, "name": directions.names[first.target]},
         },
         "suggestions": False,
-        "supportedFilesFormat": [],
+        "filesTranslation": True,
+        "supportedFilesFormat": list_suffixes(),
     }
 
 
@@ -139,6 +168,8 @@ LIBRETRANSLATE = Interface(
     prefix="/",
     endpoints=[
         Endpoint("POST", "/translate", _translate, TranslateFields),
+        Endpoint("POST", "/translate_file", _translate_file, FileFields, [UPLOAD_TYPE]),
+        Endpoint("GET", "/download_file/{name}", _send_file),
         Endpoint("POST", "/detect", _detect, DetectFields),
         Endpoint("GET", "/languages", _list_languages, KeyFields),
         Endpoint("GET", "/frontend/settings", _tell_settings),

@@ -21,6 +21,7 @@ from starlette.responses import StreamingResponse
 from mtkit.decoding.text.line import Translation
 from mtkit.extras.serve.directions import AUTO, MAX_ECHO, ServedDirection
 from mtkit.extras.serve.interface import (
+    JSON_TYPE,
     Endpoint,
     Fields,
     Interface,
@@ -60,12 +61,6 @@ class StreamOptions(Fields):
     """What a stream contains besides the text."""
 
     include_usage: bool = False
-
-
-class ModelFields(Fields):
-    """The field in the path of a model."""
-
-    model: str
 
 
 class ChatFields(Fields):
@@ -248,10 +243,10 @@ async def _list_models(service: Service, fields: Fields) -> dict[str, Any]:
     return {"object": "list", "data": [_describe_model(name) for name in [*names, AUTO]]}
 
 
-async def _find_model(service: Service, fields: ModelFields) -> dict[str, Any]:
-    if fields.model.lower() != AUTO:
-        await _find_direction(service, fields.model, ChatText([], [""]))
-    return _describe_model(fields.model)
+async def _find_model(service: Service, fields: Fields, model: str) -> dict[str, Any]:
+    if model.lower() != AUTO:
+        await _find_direction(service, model, ChatText([], [""]))
+    return _describe_model(model)
 
 
 def _describe_model(name: str) -> dict[str, Any]:
@@ -268,9 +263,9 @@ def _refuse(refusal: HTTPException) -> dict[str, Any]:
 OPENAI = Interface(
     prefix="/v1/",
     endpoints=[
-        Endpoint("POST", "/v1/chat/completions", _complete, ChatFields, takes_forms=False),
+        Endpoint("POST", "/v1/chat/completions", _complete, ChatFields, [JSON_TYPE]),
         Endpoint("GET", "/v1/models", _list_models),
-        Endpoint("GET", "/v1/models/{model}", _find_model, ModelFields),
+        Endpoint("GET", "/v1/models/{model}", _find_model),
     ],
     refuse=_refuse,
 )

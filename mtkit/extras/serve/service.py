@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -32,6 +33,8 @@ DETECTED_CHARACTERS = 2_000
 """The beginning of a text that tells its language."""
 SPARE_BEAM = 4
 """How much wider than the number of alternatives a beam is."""
+MAX_PARALLEL_DOCUMENTS = 2
+"""Most documents that are in memory."""
 THREADS = 4
 """Threads that prepare text for the engines."""
 RETRY = {"Retry-After": "2"}
@@ -78,6 +81,20 @@ class ClientGlossary:
     """What clients are told of it."""
 
 
+@dataclass(frozen=True)
+class ClientDocument:
+    """A document that a client has sent."""
+
+    name: str
+    """The name that the client gives it."""
+    path: Path
+    """The upload, which its translation replaces."""
+    work: asyncio.Task[int]
+    """What translates it, and returns the number of its characters."""
+    key: str
+    """Needed to download it, besides its id."""
+
+
 class Service:
     """The models of a server. A request that it does not serve raises HTTPException."""
 
@@ -91,6 +108,11 @@ class Service:
         """How many characters were accepted for translation so far."""
         self.client_glossaries: dict[str, ClientGlossary] = {}
         """Glossaries by their ids."""
+        self.documents: dict[str, ClientDocument] = {}
+        """Documents by their ids, the oldest one first."""
+        self.uploads = 0
+        """How many requests with a document are being answered."""
+        self.document_turns = asyncio.Semaphore(MAX_PARALLEL_DOCUMENTS)
         self._load = load
         self._models: dict[str, Future[Translator]] = {}
         self._waiting = 0
@@ -117,7 +139,9 @@ class Service:
         self.characters += sum(map(len, texts))
         group = [
             [
-                asyncio.create_task(self._translate_line(line, direction, alternatives, settings))
+                asyncio.create_task(
+                    self._translate_in_time(line, direction, settings, alternatives)
+                )
                 for line in text.split("\n")
             ]
             for text, direction in zip(texts, directions, strict=True)
@@ -183,6 +207,8 @@ class Service:
     def close(self) -> None:
         """Release all models; no request may be in progress."""
         self._threads.shutdown()
+        for document in self.documents.values():
+            document.path.unlink(missing_ok=True)
         for model in self._models.values():
             _close_model(model)
 
@@ -194,31 +220,39 @@ class Service:
             raise HTTPException(413, f"the text has {size:,} characters, above {limit:,}")
         return size
 
-    async def _translate_line(
-        self, line: str, direction: ServedDirection, alternatives: int, settings: dict[str, Any]
-    ) -> Translation:
+    async def _translate_in_time(self, *arguments: Any) -> Translation:
         seconds = self.options.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                first, *others = direction.legs
-                translation = await self._submit(line, first, settings)
-                for leg in others:
-                    line = translation.text
-                    translation = join_steps(translation, await self._submit(line, leg, settings))
-                if not alternatives:
-                    return translation
-                # Another search, so that the best translation is the same with and without it.
-                wider = {"n_best": alternatives + 1, "beam": alternatives + SPARE_BEAM}
-                ranked = await self._submit(line, direction.legs[-1], wider)
+                return await self.translate_line(*arguments)
         except TimeoutError:
             message = f"the translation took over {seconds:g} s; send less"
             raise HTTPException(503, message, RETRY) from None
+
+    async def translate_line(
+        self,
+        line: str,
+        direction: ServedDirection,
+        settings: Mapping[str, Any],
+        alternatives: int = 0,
+    ) -> Translation:
+        """Translate a line through all models of a direction, however long it takes."""
+        first, *others = direction.legs
+        translation = await self._submit(line, first, settings)
+        for leg in others:
+            line = translation.text
+            translation = join_steps(translation, await self._submit(line, leg, settings))
+        if not alternatives:
+            return translation
+        # Another search, so that the best translation is the same with and without it.
+        wider = {"n_best": alternatives + 1, "beam": alternatives + SPARE_BEAM}
+        ranked = await self._submit(line, direction.legs[-1], wider)
         found = [each for each in (ranked, *ranked.alternatives) if each.text != translation.text]
         return replace(translation, alternatives=found[:alternatives])
 
     async def _submit(self, line: str, leg: Leg, settings: Mapping[str, Any]) -> Translation:
         """Translate a line with one model, in the batches of all requests with equal settings."""
-        translator = await self._translator(leg)
+        translator = await self.open_translator(leg)
         glossary = self.options.glossaries.get((leg.source, leg.target))
         if glossary is not None:
             settings = {"glossary": glossary, **settings}
@@ -232,13 +266,13 @@ class Service:
         except UserError as error:  # the engine does not support the request
             raise HTTPException(400, str(error)) from None
         except MtkitError:
-            if await self._translator(leg) is translator:
+            if await self.open_translator(leg) is translator:
                 raise
             return await self._submit(line, leg, settings)  # the model was replaced meanwhile
         (translation,) = await asyncio.wrap_future(search)
         return translation
 
-    async def _translator(self, leg: Leg) -> Translator:
+    async def open_translator(self, leg: Leg) -> Translator:
         """Return the model of a leg; load it if this is its first use."""
         if leg.place not in self._models:
             self._models[leg.place] = self._threads.submit(self._load, leg.place)

@@ -31,7 +31,6 @@ from mtkit.decoding.estimation.estimator import Estimate
 from mtkit.decoding.text.line import Translation
 from mtkit.errors import MtkitError, UserError
 from mtkit.extras.serve import server as server_module
-from mtkit.extras.serve.application import INTERFACES
 from mtkit.extras.serve.directions import find_directions
 from mtkit.extras.serve.entities import decode_entities, encode_entities
 from mtkit.extras.serve.server import DisconnectProtocol, listen, read_keys
@@ -42,6 +41,7 @@ from servers import Running, Send, application, directions_of, held_copier, runn
 EN_DE = directions_of("en-de")
 FORMS = {"q": "Why?", "source": "en", "target": "de"}
 KEY = "0123456789abcdef"
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -126,16 +126,8 @@ def test_deepl_in_a_form_asks_for_what_mtkit_always_does(send: Send) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_fields_that_cannot_change_a_translation_are_ignored_and_logged_once(
-    send: Send, path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    expected = send("POST", path, json=VALID_FIELDS[path])
-    for _ in range(2):
-        answer = send("POST", path, json=VALID_FIELDS[path] | {"SECRET": ["SECRET"]})
-        assert answer.status_code == expected.status_code == 200
-    logged = capsys.readouterr().err
-    assert logged.count("ignored fields") == 1
-    assert "SECRET" not in logged
+def test_fields_that_cannot_change_a_translation_are_ignored(send: Send, path: str) -> None:
+    assert send("POST", path, json=VALID_FIELDS[path] | {"other": ["other"]}).status_code == 200
 
 
 @pytest.mark.parametrize("path", sorted({*PATHS} - {"/detect"}))
@@ -263,7 +255,7 @@ def test_a_temperature_changes_nothing_unless_the_server_samples(
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("body", [*INVALID.values(), DEEP.encode(), b"", b"[]", b"{", b"null"])
 def test_a_body_that_cannot_be_read_is_refused(send: Send, path: str, body: bytes) -> None:
-    response = send("POST", path, content=body, headers={"Content-Type": "application/json"})
+    response = send("POST", path, content=body, headers=JSON)
     assert response.status_code == 400
     assert message_of(response)
 
@@ -292,21 +284,9 @@ def test_no_request_is_an_internal_error(send: Send, path: str, data: st.DataObj
     fields = dict(VALID_FIELDS[path])
     changed = data.draw(st.dictionaries(st.sampled_from(sorted(fields)), json_values, max_size=2))
     body = json.dumps(fields | changed)
-    response = send("POST", path, content=body, headers={"Content-Type": "application/json"})
+    response = send("POST", path, content=body, headers=JSON)
     assert response.status_code in (200, 400, 404)
     response.json()
-
-
-def test_the_description_names_every_endpoint_and_field(send: Send) -> None:
-    description = send("GET", "/openapi.json").json()
-    for face in INTERFACES:
-        for endpoint in face.endpoints:
-            described = description["paths"][endpoint.path][endpoint.method.lower()]
-            if endpoint.method == "POST":
-                content = described["requestBody"]["content"]["application/json"]
-                name = content["schema"]["$ref"].rpartition("/")[2]
-                schema = description["components"]["schemas"][name]
-                assert schema["properties"].keys() == endpoint.fields.model_fields.keys()
 
 
 def test_the_page_loads_only_its_own_files_and_makes_no_html(send: Send) -> None:
@@ -330,7 +310,7 @@ def test_the_page_loads_only_its_own_files_and_makes_no_html(send: Send) -> None
 def test_a_text_above_the_limit_is_refused(path: str, text: str, size: int) -> None:
     body = json.dumps(VALID_FIELDS[path]).replace("Why?", json.dumps(text)[1:-1])
     with application({"en-de": copier_of(train())}, EN_DE, max_characters=80) as send:
-        response = send("POST", path, content=body, headers={"Content-Type": "application/json"})
+        response = send("POST", path, content=body, headers=JSON)
     assert response.status_code == 413
     assert f"{size} characters, above 80" in message_of(response)
 
@@ -345,7 +325,7 @@ def test_a_body_above_the_limit_is_refused_before_it_is_read(send: Send) -> None
             yield b"a" * 65_536
 
     with application({"en-de": copier_of(train())}, EN_DE, max_characters=10) as send_limited:
-        response = send_limited("POST", "/translate", content=chunks())
+        response = send_limited("POST", "/translate", content=chunks(), headers=JSON)
     assert response.status_code == 413
     assert sent < 10 * 65_536
 
