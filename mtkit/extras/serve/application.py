@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Message
 
 from mtkit.extras.serve.deepl import DEEPL
-from mtkit.extras.serve.documents import MAX_UPLOAD_BYTES, admit_upload
+from mtkit.extras.serve.documents import MAX_UPLOAD_BYTES
 from mtkit.extras.serve.interface import (
     JSON_TYPE,
     UPLOAD_TYPE,
@@ -45,18 +45,16 @@ MAX_BYTES_PER_CHARACTER = 12
 """A character in JSON is at most two escapes, such as \\ud83d\\ude00; in a form, four of %F0."""
 MAX_OTHER_BYTES = 65_536
 """Room for all fields of a request but its text or its file."""
-MAX_UPLOAD_FIELDS = 100
-"""Most fields of an upload."""
 
 
 def build_application(service: Service, options: ServerOptions) -> Starlette:
     """Return the ASGI application with all interfaces and the page."""
     gate = _Gate(service, options)
-    routes: list[Route] = []
-    for interface in INTERFACES:
-        for endpoint in interface.endpoints:
-            answer = partial(gate.answer, endpoint)
-            routes.append(Route(endpoint.path, answer, methods=[endpoint.method]))
+    routes = [
+        Route(endpoint.path, partial(gate.answer, endpoint), methods=[endpoint.method])
+        for interface in INTERFACES
+        for endpoint in interface.endpoints
+    ]
     cors = Middleware(
         CORSMiddleware,
         allow_origins=options.origins,
@@ -91,11 +89,9 @@ class _Gate:
 
     def __init__(self, service: Service, options: ServerOptions) -> None:
         self._service = service
-        self._keys = options.keys
+        self._options = options
         names = ["localhost", options.host, socket.gethostname(), *options.hosts]
         self._hosts = {name.lower() for name in names}
-        self._origins = options.origins
-        self._max_bytes = options.max_characters * MAX_BYTES_PER_CHARACTER + MAX_OTHER_BYTES
 
     async def answer(self, endpoint: Endpoint, request: Request) -> Response:
         """Answer one request, and log it if that is asked for.
@@ -108,15 +104,15 @@ class _Gate:
         try:
             response = await self._answer(endpoint, request)
             status = response.status_code
+            return response
         except HTTPException as refusal:
             status = refusal.status_code
             raise
         finally:
-            if self._service.options.access_log:
+            if self._options.access_log:
                 # Without what the client sent, such as the rest of the address.
                 milliseconds = 1000 * (time.monotonic() - began)
                 say(f"{endpoint.method} {endpoint.path} {status} {milliseconds:.0f} ms")
-        return response
 
     async def _answer(self, endpoint: Endpoint, request: Request) -> Response:
         if not self._is_known_host(request.headers.get("host", "")):
@@ -124,15 +120,16 @@ class _Gate:
         if endpoint.method != "GET" and not self._is_known_origin(request):
             raise HTTPException(403, "pages of this site are not served; see --allow-origin")
         is_upload = UPLOAD_TYPE in endpoint.media_types
-        largest = MAX_UPLOAD_BYTES + MAX_OTHER_BYTES if is_upload else self._max_bytes
-        request = _limited(request, largest)
+        longest = self._options.max_characters * MAX_BYTES_PER_CHARACTER
+        max_bytes = MAX_OTHER_BYTES + (MAX_UPLOAD_BYTES if is_upload else longest)
+        request = _limited(request, max_bytes)
         try:
-            with admit_upload(self._service) if is_upload else nullcontext():
+            async with self._service.upload_turns if is_upload else nullcontext():
                 fields = await _read_request(endpoint, request)
-                # Only now, because the key may be one of the fields.
-                self._check_key(request, endpoint, getattr(fields, "api_key", ""))
-                work = endpoint.answer(self._service, fields, **request.path_params)
-                answer = await _unless_gone(request, work)
+            # Only now, because the key may be one of the fields.
+            self._check_key(request, endpoint, fields.api_key)
+            work = endpoint.answer(self._service, fields, **request.path_params)
+            answer = await _unless_gone(request, work)
         except ClientDisconnect:
             return Response()  # nobody reads it
         finally:
@@ -159,7 +156,7 @@ class _Gate:
         """
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site")
-        if origin in self._origins or "*" in self._origins:
+        if {origin, "*"} & {*self._options.origins}:
             return True
         if site is None:  # an old browser, or a program
             return origin is None or urlsplit(origin).netloc == request.headers["host"]
@@ -173,9 +170,12 @@ class _Gate:
         # Authorization: Bearer KEY, or DeepL-Auth-Key KEY
         given = key or request.headers.get("authorization", "").partition(" ")[2].strip()
         encoded = given.encode("utf-8", "replace")
-        matches = [hmac.compare_digest(key.encode(), encoded) for key in self._keys]
-        is_needed = bool(given) or endpoint.method == "POST" or endpoint.needs_key
-        if self._keys and is_needed and not any(matches):
+        matches = [hmac.compare_digest(key.encode(), encoded) for key in self._options.keys]
+        is_open = endpoint.method == "GET" and not endpoint.path.startswith(
+            (OPENAI.prefix, DEEPL.prefix)
+        )
+        is_needed = bool(given) or not is_open
+        if self._options.keys and is_needed and not any(matches):
             status = 401 if endpoint.path.startswith(OPENAI.prefix) else 403
             raise HTTPException(status, "the key is missing or wrong")
 
@@ -204,7 +204,7 @@ async def _read_request(endpoint: Endpoint, request: Request) -> Fields:
     if media_type not in endpoint.media_types:
         raise HTTPException(415, f"send the fields as {' or '.join(endpoint.media_types)}")
     if media_type == UPLOAD_TYPE:
-        values = await request.form(max_files=1, max_fields=MAX_UPLOAD_FIELDS)
+        values = await request.form(max_files=1)
         return read_fields(endpoint.fields, {**values, "address": str(request.base_url)})
     body = await request.body()
     return read_fields(endpoint.fields, body if media_type == JSON_TYPE else read_form(body))

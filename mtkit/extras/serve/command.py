@@ -11,10 +11,12 @@ from typer import Option
 from mtkit.cli.options import DEFAULT_MODEL, ComputeOption, Device, Engine
 from mtkit.errors import UserError
 
+Repeated = list[str] | None
+
 
 def serve(
     models: Annotated[
-        list[str] | None,
+        Repeated,
         Option(
             "-m",
             "--model",
@@ -24,20 +26,16 @@ def serve(
         ),
     ] = None,
     host: Annotated[str, Option(help="Address to listen at (default: 127.0.0.1).")] = "127.0.0.1",
-    port: Annotated[
-        int, Option(min=0, max=65535, help="Port to listen at (default: 5000; 0: any).")
-    ] = 5000,
+    port: Annotated[int, Option(min=0, max=65535, help="Port (default: 5000; 0: any).")] = 5000,
     keys: Annotated[
         Path | None,
         Option(help="File with a key per line; clients need one of them (default: none)."),
     ] = None,
     allow_host: Annotated[
-        list[str] | None,
-        Option(metavar="NAME", help="Other name by which clients call this server."),
+        Repeated, Option(metavar="NAME", help="Other name by which clients call this server.")
     ] = None,
     allow_origin: Annotated[
-        list[str] | None,
-        Option(metavar="ORIGIN", help="Web site whose pages may use this server (CORS)."),
+        Repeated, Option(metavar="ORIGIN", help="Web site whose pages may use this server (CORS).")
     ] = None,
     max_characters: Annotated[
         int, Option(min=1, help="Largest text of a request, in characters (default: 50,000).")
@@ -46,30 +44,21 @@ def serve(
         int, Option(min=1, help="Most characters of all waiting requests (default: 1,000,000).")
     ] = 1_000_000,
     timeout: Annotated[
-        float,
-        Option(min=0.1, help="Longest time to wait for a translation, in seconds (default: 60)."),
+        float, Option(min=0.1, help="Longest time for a translation, in seconds (default: 60).")
     ] = 60.0,
     glossary: Annotated[
-        list[str] | None,
-        Option(
-            metavar="PAIR=FILE",
-            help="Terms and their translations, such as en:de=terms.tsv; repeat it for more pairs.",
-        ),
+        Repeated,
+        Option(metavar="PAIR=FILE", help="Terms of a pair; repeat it: en:de=a.tsv, en:fr=b.tsv."),
     ] = None,
     prompt: Annotated[
-        list[str] | None,
-        Option(
-            metavar="FORM",
-            help="Form of a chat client's messages, if it is none of those that are known; "
-            "`mtkit guide serve` describes it.",
-        ),
+        Repeated,
+        Option(metavar="FORM", help="Form of a chat client's messages (see `mtkit guide serve`)."),
     ] = None,
     access_log: Annotated[
         bool, Option("--access-log", help="Write a line for each request to stderr.")
     ] = False,
     sample: Annotated[
-        bool,
-        Option("--sample", help="Sample if a client sends a temperature (default: search)."),
+        bool, Option("--sample", help="Sample if a client sends a temperature (default: search).")
     ] = False,
     device: Device = "auto",
     engine: Engine = "auto",
@@ -81,8 +70,10 @@ def serve(
     its pair of languages; other pairs go through a pivot language if possible.
     Example: mtkit serve -m runs/en-de -m runs/de-en --port 5000
     """
-    if find_spec("uvicorn") is None or find_spec("starlette") is None:
+    if not all(map(find_spec, ("python_multipart", "starlette", "uvicorn"))):
         raise UserError("mtkit serve needs more packages; run `pip install 'mtkit[serve]'`")
+    if sample and find_spec("torch") is None:
+        raise UserError("--sample needs PyTorch; run `pip install torch`")
     from mtkit.extras.serve.directions import find_directions, open_glossaries
     from mtkit.extras.serve.prompts import compile_prompt
     from mtkit.extras.serve.server import read_keys, serve_models

@@ -1,20 +1,27 @@
-"""The interface of DeepL: /v2/translate, /v2/document, /v2/languages, /v2/usage, /v2/glossaries."""
+"""The interface of DeepL: texts, documents and glossaries.
+
+Glossaries are kept in memory until the server stops.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal
+from uuid import uuid4
 
+from pydantic import Field
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, JSONResponse, Response
 
-from mtkit.extras.serve.codes import CLIENT_CODES, ClientCodes
+from mtkit.decoding.glossary import open_glossary
+from mtkit.errors import UserError
+from mtkit.extras.serve.codes import DEEPL_TARGETS
 from mtkit.extras.serve.directions import MAX_ECHO
 from mtkit.extras.serve.documents import find_document, send_document, start_document
-from mtkit.extras.serve.entities import decode_entities, encode_entities
-from mtkit.extras.serve.glossaries import GLOSSARY_ENDPOINTS, choose_glossary
 from mtkit.extras.serve.interface import (
     UPLOAD_TYPE,
     Endpoint,
@@ -23,12 +30,19 @@ from mtkit.extras.serve.interface import (
     Refused,
     TextOrTexts,
     as_list,
+    choose_codec,
     join_lines,
 )
-from mtkit.extras.serve.service import Service
+from mtkit.extras.serve.service import ClientGlossary, Service
 
 UNLIMITED = 1_000_000_000_000
 """What DeepL reports as the limit of accounts without a limit."""
+
+MAX_GLOSSARIES = 100
+MAX_ENTRIES_CHARACTERS = 4_000_000
+"""Largest size of all glossaries together."""
+QUOTA_EXCEEDED = 456
+"""DeepL's status of a request above such a limit."""
 
 
 class DeeplFields(Fields):
@@ -40,7 +54,6 @@ class DeeplFields(Fields):
     formality: Literal["default", "prefer_more", "prefer_less"] = "default"
     glossary_id: str = ""
     """The id of a glossary that a client has created."""
-    glossary: Refused = None
     style_id: Refused = None
     translation_memory_id: Refused = None
 
@@ -49,7 +62,6 @@ class TextFields(DeeplFields):
     """The fields of /v2/translate."""
 
     text: TextOrTexts
-    show_billed_characters: bool = False
     tag_handling: Literal["", "xml", "html"] = ""
     ignore_tags: TextOrTexts = ""
     """Tags whose elements have no text."""
@@ -69,6 +81,16 @@ class DocumentKeyFields(Fields):
     document_key: str
 
 
+class GlossaryFields(Fields):
+    """The fields of a new glossary."""
+
+    name: str
+    source_lang: str
+    target_lang: str
+    entries: str = Field(min_length=1)
+    entries_format: Literal["tsv"] = "tsv"
+
+
 class LanguagesFields(Fields):
     """The fields of /v2/languages."""
 
@@ -78,23 +100,19 @@ class LanguagesFields(Fields):
 async def _translate(service: Service, fields: TextFields) -> dict[str, Any]:
     texts = as_list(fields.text)
     _refuse_ignored_text(texts, fields.ignore_tags)
-    has_entities = fields.tag_handling != ""
-    decode = decode_entities if has_entities else str
-    encode = encode_entities if has_entities else str
+    decode, encode = choose_codec(fields.tag_handling != "")
     decoded = list(map(decode, texts))
     directions, _ = await service.choose_directions(decoded, fields.source_lang, fields.target_lang)
-    settings = choose_glossary(service, fields.glossary_id, directions)
+    settings = service.choose_glossary(fields.glossary_id, directions)
     results = await service.translate(decoded, directions, **settings)
-    translations: list[dict[str, Any]] = []
-    for text, direction, lines in zip(texts, directions, results, strict=True):
-        source = direction.source.upper()
-        translation: dict[str, Any] = {
-            "detected_source_language": source,
+    translations = [
+        {
+            "detected_source_language": direction.source.upper(),
             "text": encode(join_lines(lines)),
+            "billed_characters": len(text),
         }
-        if fields.show_billed_characters:
-            translation["billed_characters"] = len(text)
-        translations.append(translation)
+        for text, direction, lines in zip(texts, directions, results, strict=True)
+    ]
     return {"translations": translations}
 
 
@@ -133,14 +151,63 @@ async def _send_document(
     return send_document(find_document(service, document_id, fields.document_key))
 
 
+async def _create_glossary(service: Service, fields: GlossaryFields) -> Response:
+    direction = service.directions.find(fields.source_lang, fields.target_lang)
+    if len(direction.legs) > 1:
+        raise HTTPException(400, f"languages: {direction.path} takes two models")
+    stored = service.glossaries
+    size = len(fields.entries) + sum(each.characters for each in stored.values())
+    if len(stored) >= MAX_GLOSSARIES or size > MAX_ENTRIES_CHARACTERS:
+        raise HTTPException(QUOTA_EXCEEDED, "there is no room for this glossary; delete another")
+    lines = filter(str.strip, fields.entries.splitlines())
+    try:
+        terms = dict(line.split("\t")[:2] for line in lines)
+        glossary = await asyncio.to_thread(open_glossary, terms)
+    except ValueError:
+        message = "write in each line a term, a tab and its translation"
+        raise HTTPException(400, f"entries: {message}") from None
+    except UserError as error:
+        raise HTTPException(400, f"entries: {error}") from None
+    record = {
+        "glossary_id": str(uuid4()),
+        "name": fields.name,
+        "ready": True,
+        "source_lang": direction.source,
+        "target_lang": direction.target,
+        "creation_time": datetime.now(UTC).isoformat(),
+        "entry_count": len(glossary),
+    }
+    found = ClientGlossary(glossary, direction, len(fields.entries), record)
+    stored[str(record["glossary_id"])] = found
+    return JSONResponse(record, 201)
+
+
+async def _list_glossaries(service: Service, fields: Fields) -> dict[str, Any]:
+    return {"glossaries": [each.record for each in service.glossaries.values()]}
+
+
+async def _delete_glossary(service: Service, fields: Fields, glossary_id: str) -> Response:
+    service.find_glossary(glossary_id)
+    del service.glossaries[glossary_id]
+    return Response(status_code=204)
+
+
+async def _list_pairs(service: Service, fields: Fields) -> dict[str, Any]:
+    pairs = [
+        {"source_lang": source, "target_lang": target}
+        for (source, target), direction in service.directions.by_pair.items()
+        if len(direction.legs) == 1
+    ]
+    return {"supported_languages": pairs}
+
+
 async def _list_languages(service: Service, fields: LanguagesFields) -> list[dict[str, Any]]:
     directions = service.directions
     is_target = fields.type == "target"
     languages: list[dict[str, Any]] = []
     for tag in directions.targets if is_target else directions.sources:
-        codes = CLIENT_CODES.get(tag, ClientCodes()).deepl if is_target else ()
-        for code in codes or [tag.upper()]:
-            name = directions.names[tag]
+        for code in (is_target and DEEPL_TARGETS.get(tag)) or [tag.upper()]:
+            name = directions.languages.names[tag]
             languages.append({"language": code, "name": name, "supports_formality": False})
     return languages
 
@@ -158,7 +225,10 @@ DEEPL = Interface(
         Endpoint("POST", "/v2/document", _start_document, DocumentFields, [UPLOAD_TYPE]),
         Endpoint("POST", "/v2/document/{document_id}", _check_document, DocumentKeyFields),
         Endpoint("POST", "/v2/document/{document_id}/result", _send_document, DocumentKeyFields),
-        *GLOSSARY_ENDPOINTS,
+        Endpoint("GET", "/v2/glossary-language-pairs", _list_pairs),
+        Endpoint("POST", "/v2/glossaries", _create_glossary, GlossaryFields),
+        Endpoint("GET", "/v2/glossaries", _list_glossaries),
+        Endpoint("DELETE", "/v2/glossaries/{glossary_id}", _delete_glossary),
     ],
     refuse=lambda refusal: {"message": refusal.detail},
 )

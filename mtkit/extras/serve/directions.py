@@ -73,17 +73,11 @@ class Directions:
         return ServedLanguages([*self.sources, *self.targets])
 
     @property
-    def names(self) -> Mapping[str, str]:
-        """The English names of all languages, by their tags."""
-        return self.languages.names
-
-    @property
     def choices(self) -> str:
         """The names of the first directions, for messages."""
         names = [direction.name for direction in self.by_pair.values()]
-        if len(names) > MAX_NAMED_DIRECTIONS:
-            names[MAX_NAMED_DIRECTIONS:] = ["…"]
-        return ", ".join(names)
+        rest = ["…"] if len(names) > MAX_NAMED_DIRECTIONS else []
+        return ", ".join(names[:MAX_NAMED_DIRECTIONS] + rest)
 
     @property
     def sources(self) -> list[str]:
@@ -189,11 +183,6 @@ def _find_legs(place: str) -> list[Leg]:
         raise UserError(
             f"{place}: the languages of this model are unknown; name source and target, as in "
             f"-m en:de={path}"
-        )
-    if AUTO in map(str.lower, (source, *targets)):
-        raise UserError(
-            f"{place}: {AUTO} cannot name a language, because it asks for language detection; "
-            f"name source and target, as in -m en:de={path}"
         )
     plain_source = without_region(source)
     plain_targets = list(map(without_region, targets))

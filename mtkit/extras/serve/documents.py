@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePath
 from tempfile import NamedTemporaryFile
@@ -17,39 +15,19 @@ from starlette.responses import FileResponse
 
 from mtkit.decoding.translate import Files, Format, Input, TextInput
 from mtkit.errors import UserError
-from mtkit.extras.serve.directions import MAX_ECHO, ServedDirection
-from mtkit.extras.serve.glossaries import choose_glossary
-from mtkit.extras.serve.service import (
-    DETECTED_CHARACTERS,
-    MIN_LINE_CHARACTERS,
-    RETRY,
-    ClientDocument,
-    Service,
-)
+from mtkit.extras.serve.directions import MAX_ECHO
+from mtkit.extras.serve.service import DETECTED_CHARACTERS, RETRY, ClientDocument, Service
 from mtkit.plugins import load_plugin
 
 MAX_UPLOAD_BYTES = 16 << 20
-MAX_DOCUMENTS = 32
-"""Most documents that are being sent, most that wait for a translation, and most that are kept."""
+MAX_DOCUMENTS = 64
+"""Most documents that wait for a translation or are kept."""
 KEEP_SECONDS = 1800.0
 """How long a translation can be downloaded."""
-WINDOW_CHARACTERS = 4_000
-"""How much of a document is translated at once: little, because other requests wait for it."""
+LINES_AT_ONCE = 32
+"""How many lines of a document are translated at once: few, because other requests wait."""
 MAX_FILE_NAME = 100
 """Most characters that are kept of the name of a document: its last ones."""
-
-
-@contextmanager
-def admit_upload(service: Service) -> Iterator[None]:
-    """Count a request with a document; refuse it if too many documents are not translated yet."""
-    unfinished = sum(not each.work.done() for each in service.documents.values())
-    if max(service.uploads, unfinished) >= MAX_DOCUMENTS:
-        raise HTTPException(429, "too many documents are waiting; try again later", RETRY)
-    service.uploads += 1
-    try:
-        yield
-    finally:
-        service.uploads -= 1
 
 
 def list_suffixes() -> list[str]:
@@ -64,7 +42,7 @@ async def start_document(
     """Start to translate a document, and return its id.
 
     Raises:
-        HTTPException: its name does not end like that of a document.
+        HTTPException: its name does not end like that of a document, or too many documents wait.
     """
     name = (upload.filename or "")[-MAX_FILE_NAME:]
     suffix = PurePath(name.lower()).suffix
@@ -72,25 +50,22 @@ async def start_document(
     if suffix not in suffixes:
         known = ", ".join(suffixes)
         raise HTTPException(400, f"file: {suffix[:MAX_ECHO]!r} is none of the formats {known}")
+    _make_room(service)
     path = await asyncio.to_thread(_store, upload, suffix)
+    identifier = secrets.token_hex(16)
 
     async def translate() -> int:
         try:
             async with service.document_turns:
                 return await _translate(service, path, source, target, glossary_id)
-        except BaseException as error:
-            path.unlink(missing_ok=True)
-            if isinstance(error, UserError):
-                raise HTTPException(400, str(error).replace(str(path), name)) from None
-            raise
+        except UserError as error:
+            raise HTTPException(400, str(error).replace(str(path), name)) from None
 
     def keep(work: asyncio.Task[int]) -> None:
-        if not work.cancelled():
-            work.exception()  # asyncio would log it if no client asked for it
+        if work.cancelled() or work.exception():
+            path.unlink()
         asyncio.get_running_loop().call_later(KEEP_SECONDS, _drop, service, identifier)
 
-    _make_room(service)
-    identifier = secrets.token_hex(16)
     work = asyncio.create_task(translate())
     work.add_done_callback(keep)
     service.documents[identifier] = ClientDocument(name, path, work, secrets.token_hex(32))
@@ -137,10 +112,13 @@ def _drop(service: Service, identifier: str) -> None:
 
 
 def _make_room(service: Service) -> None:
-    """Drop the oldest translations, so that there is room for another one."""
-    done = [name for name, each in service.documents.items() if each.work.done()]
-    for identifier in done[: len(service.documents) + 1 - MAX_DOCUMENTS]:
-        _drop(service, identifier)
+    """Drop the oldest translation if there is no room for another document."""
+    done = [name for name, document in service.documents.items() if document.work.done()]
+    if len(service.documents) < MAX_DOCUMENTS:
+        return
+    if not done:
+        raise HTTPException(429, "too many documents are waiting; try again later", RETRY)
+    _drop(service, done[0])
 
 
 async def _translate(
@@ -151,15 +129,17 @@ async def _translate(
     service.measure([max(lines, key=len, default="")])
     beginning = " ".join(lines[:DETECTED_CHARACTERS])[:DETECTED_CHARACTERS]
     directions, _ = await service.choose_directions([beginning], source, target)
-    settings = choose_glossary(service, glossary_id, directions)
+    settings = service.choose_glossary(glossary_id, directions)
     (direction,) = directions
-    await _prepare(service, document, direction)
+    leg = direction.legs[-1]
+    translator = await service.open_translator(leg)
+    tagged = replace(translator, request=translator.request.changed(tag=leg.tag))
+    await asyncio.to_thread(document.prepare, tagged)
     written = bytearray()
-    number = 0
-    for window in divide_lines(lines):
+    for start in range(0, len(lines), LINES_AT_ONCE):
+        window = lines[start : start + LINES_AT_ONCE]
         tasks = [service.translate_line(line, direction, settings) for line in window]
-        for translation in await asyncio.gather(*tasks):
-            number += 1
+        for number, translation in enumerate(await asyncio.gather(*tasks), start + 1):
             written += document.output(number, translation)
     written += await asyncio.to_thread(document.end)
     await asyncio.to_thread(path.write_bytes, written)
@@ -174,23 +154,3 @@ def _open_document(path: Path) -> tuple[Input, list[str]]:
         document: Input = open_document(path, None, False, None)
         document = document or TextInput(file, Files(path), Format())
         return document, [line.text for line in document.lines(0)]
-
-
-async def _prepare(service: Service, document: Input, direction: ServedDirection) -> None:
-    """Tell the document its target language."""
-    leg = direction.legs[-1]
-    translator = await service.open_translator(leg)
-    document.prepare(replace(translator, request=translator.request.changed(tag=leg.tag)))
-
-
-def divide_lines(lines: Sequence[str]) -> Iterator[list[str]]:
-    window: list[str] = []
-    room = WINDOW_CHARACTERS
-    for line in lines:
-        window.append(line)
-        room -= max(len(line), MIN_LINE_CHARACTERS)
-        if room <= 0:
-            yield window
-            window = []
-            room = WINDOW_CHARACTERS
-    yield window

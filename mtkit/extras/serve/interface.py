@@ -1,9 +1,11 @@
-"""What all interfaces share: endpoints, fields of requests, and texts of several lines."""
+"""What all interfaces share: endpoints, fields of requests, and texts with lines and entities."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from html import unescape
 from itertools import zip_longest
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
@@ -13,12 +15,19 @@ from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
 
 from mtkit.config.base import Settings, dotted
+from mtkit.corpus.characters import is_printable
 from mtkit.decoding.text.line import Translation
 from mtkit.extras.serve.directions import MAX_ECHO
 
 JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 UPLOAD_TYPE = "multipart/form-data"
+_TAG = re.compile(r"(<[a-zA-Z/!?][^>]*>)")
+_NAME = r"(?:#\d+|#[xX][\da-fA-F]+|\w+);"
+_NAME_OF_ENTITY = re.compile(_NAME)
+_ENTITY = re.compile(f"&{_NAME}")
+_BARE_AMPERSAND = re.compile(f"&(?!{_NAME})")
+_BARE_BRACKET = re.compile(r"<(?![a-zA-Z/!?])")
 EMPTY_VALUES: Sequence[Any] = (None, False, 0, "", "0", "false", [], {})
 """What a field holds when its client does not ask for anything."""
 TextOrTexts = str | list[str]
@@ -41,6 +50,8 @@ class Fields(Settings):
     """
 
     model_config = ConfigDict(extra="ignore", arbitrary_types_allowed=True)
+    api_key: str = ""
+    """The key of LibreTranslate's clients; others send it in a header."""
 
     @model_validator(mode="before")
     @classmethod
@@ -62,8 +73,6 @@ class Endpoint:
     fields: type[Fields] = Fields
     media_types: Sequence[str] = (JSON_TYPE, FORM_TYPE)
     """How the fields of a POST request may come."""
-    needs_key: bool = False
-    """Whether a client needs a key, if there are keys; each POST does."""
 
 
 @dataclass(frozen=True)
@@ -118,3 +127,32 @@ def join_alternatives(lines: Sequence[Translation]) -> list[str]:
     for others in zip_longest(*(line.alternatives for line in lines)):
         texts.append(join_lines([other or line for other, line in zip(others, lines, strict=True)]))
     return texts
+
+
+def choose_codec(has_markup: bool) -> tuple[Callable[[str], str], Callable[[str], str]]:
+    """Return what decodes texts before their translation, and what encodes translations."""
+    return (decode_entities, encode_entities) if has_markup else (str, str)
+
+
+def decode_entities(html: str) -> str:
+    """Return HTML with characters for the entities outside tags.
+
+    An entity stays if its character would be markup, a control character or a line break.
+    """
+    pieces = _TAG.split(html)
+    # Every second piece is a tag, whose attributes stay as they are.
+    pieces[::2] = [_ENTITY.sub(_decode, piece) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def encode_entities(text: str) -> str:
+    """Return text as HTML, in which tags and entities stay and other markup is encoded."""
+    escaped = _BARE_AMPERSAND.sub("&amp;", text)
+    return _BARE_BRACKET.sub("&lt;", escaped)
+
+
+def _decode(entity: re.Match[str]) -> str:
+    character = unescape(entity[0])
+    begins_entity = character == "&" and _NAME_OF_ENTITY.match(entity.string, entity.end())
+    is_kept = begins_entity or character in "<>" or not is_printable(character)
+    return entity[0] if is_kept else character

@@ -5,7 +5,6 @@ The page at / uses it too, with a field of our own, `details`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -16,15 +15,14 @@ from mtkit.decoding.estimation.flags import FLAGS
 from mtkit.decoding.text.line import Translation
 from mtkit.extras.serve.codes import Ranking
 from mtkit.extras.serve.documents import find_document, list_suffixes, send_document, start_document
-from mtkit.extras.serve.entities import decode_entities, encode_entities
 from mtkit.extras.serve.interface import (
     UPLOAD_TYPE,
     Endpoint,
     Fields,
     Interface,
-    Refused,
     TextOrTexts,
     as_list,
+    choose_codec,
     join_alternatives,
     join_lines,
 )
@@ -33,13 +31,7 @@ from mtkit.extras.serve.service import Service
 MAX_ALTERNATIVES = 10
 
 
-class KeyFields(Fields):
-    """The fields of what has no other."""
-
-    api_key: str = ""
-
-
-class TranslateFields(KeyFields):
+class TranslateFields(Fields):
     """The fields of /translate."""
 
     q: TextOrTexts
@@ -48,12 +40,13 @@ class TranslateFields(KeyFields):
     target: str
     format: Literal["text", "html"] = "text"
     alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES)
-    glossary: Refused = None
+    glossary_id: str = ""
+    """The id of a glossary that a client of DeepL has created."""
     details: bool = False
     """Whether the answer has the confidence, warnings and links of each line."""
 
 
-class FileFields(KeyFields):
+class FileFields(Fields):
     """The fields of /translate_file."""
 
     file: UploadFile
@@ -63,20 +56,19 @@ class FileFields(KeyFields):
     """The URL of this server, which the client does not send."""
 
 
-class DetectFields(KeyFields):
+class DetectFields(Fields):
     """The fields of /detect."""
 
     q: str
 
 
 async def _translate(service: Service, fields: TranslateFields) -> dict[str, Any]:
-    texts = as_list(fields.q)
-    encode: Callable[[str], str] = str
-    if fields.format == "html":
-        texts = list(map(decode_entities, texts))
-        encode = encode_entities
+    decode, encode = choose_codec(fields.format == "html")
+    texts = list(map(decode, as_list(fields.q)))
     directions, detected = await service.choose_directions(texts, fields.source, fields.target)
-    settings = {"scores": True, "alignments": True} if fields.details else {}
+    settings = service.choose_glossary(fields.glossary_id, directions)
+    if fields.details:
+        settings |= {"scores": True, "alignments": True}
     translations = await service.translate(
         texts, directions, alternatives=fields.alternatives, **settings
     )
@@ -138,24 +130,15 @@ async def _list_languages(service: Service, fields: Fields) -> list[dict[str, An
     directions = service.directions
     return [
         {"code": code, "name": name, "targets": directions.targets_of(code)}
-        for code, name in directions.names.items()
+        for code, name in directions.languages.names.items()
     ]
 
 
 async def _tell_settings(service: Service, fields: Fields) -> dict[str, Any]:
-    directions = service.directions
-    first = next(iter(directions.by_pair.values()))
     return {
-        "apiKeys": bool(service.options.keys),
         "charLimit": service.options.max_characters,
-        "frontendTimeout": 500,
-        "keyRequired": bool(service.options.keys),
-        "language": {
-            "source": {"code": first.source, "name": directions.names[first.source]},
-            "target": {"code": first.target, "name": directions.names[first.target]},
-        },
-        "suggestions": False,
         "filesTranslation": True,
+        "keyRequired": bool(service.options.keys),
         "supportedFilesFormat": list_suffixes(),
     }
 
@@ -171,7 +154,7 @@ LIBRETRANSLATE = Interface(
         Endpoint("POST", "/translate_file", _translate_file, FileFields, [UPLOAD_TYPE]),
         Endpoint("GET", "/download_file/{name}", _send_file),
         Endpoint("POST", "/detect", _detect, DetectFields),
-        Endpoint("GET", "/languages", _list_languages, KeyFields),
+        Endpoint("GET", "/languages", _list_languages),
         Endpoint("GET", "/frontend/settings", _tell_settings),
         Endpoint("GET", "/health", _report_health),
     ],

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import chain, pairwise, zip_longest
+from itertools import pairwise
 from typing import Any
 
+from mtkit.config.language_codes import is_language_code, is_language_name
 from mtkit.corpus.files import tell_once
 from mtkit.errors import UserError
 from mtkit.report import say
@@ -17,38 +18,34 @@ from mtkit.report import say
 PROMPTS = (
     # Subtitle Edit, all engines
     "Translate from {source} to {target}, *: {text}",
-    # Immersive Translate, of a paragraph and of several
+    # Immersive Translate, of a paragraph
     "Translate to {target} (output translation only): {text}",
-    "Translate to {target}: {text}",
     "Translate the text to {target}, please do not explain any sentences*: {text}",
     # PDFMathTranslate, and Immersive Translate before 2025
     "*Treat next line as plain text input and translate it into {target}, output*Input: {text}",
     "*Translate the following markdown source text to {target}. *"
     "Source Text: {text} Translated Text:",
-    # Pot
-    "Translate into {target}: {text}",
     # Tools for SakuraLLM
     "将下面的日文文本翻译成中文：{text}",
-    # What people write
-    "Translate the following * from {source} to {target}: {text}",
-    "Translate the following * into {target}: {text}",
-    "Translate the following * to {target}: {text}",
-    "Translate the following into {target}: {text}",
-    "Translate the following to {target}: {text}",
-    "Translate this * into {target}: {text}",
-    "Translate this * to {target}: {text}",
-    "Please translate into {target}: {text}",
-    "Please translate to {target}: {text}",
+    # What people write, Pot, and Immersive Translate of several paragraphs
+    "Translate * from {source} to {target}: {text}",
+    "Translate * into {target}: {text}",
+    "Translate * to {target}: {text}",
+    "Please translate * into {target}: {text}",
+    "Please translate * to {target}: {text}",
 )
-"""Forms of a message; * stands for up to 200 characters but colons, a space for any white space."""
+"""Forms of a message: * stands for up to 200 characters but colons, a space for any white space.
+
+For no characters, the space before * is not needed, either."""
 FIELDS = {
     "{source}": r"(?P<source>[^\n:]{1,40}?)",
     "{target}": r"(?P<target>[^\n:]{1,40}?)",
     # Without colons, because the text begins after one.
+    " *": r"(?:\s[^:]{0,200}?)?",
     "*": r"[^:]{0,200}?",
     " ": r"\s+",
 }
-_FIELD = re.compile(r"(\{source\}|\{target\}|\*| )")
+_FIELD = re.compile(r"(\{source\}|\{target\}| ?\*| )")
 WRAPPERS = {'"""': '"""', "```": "```", "<text>": "</text>"}
 """What stands before and after a text that follows an instruction."""
 _NUMBER = re.compile(r"[ \t]*[\[(<#]?(\d{1,6})[\])>.:|]+[ \t]+")
@@ -76,11 +73,6 @@ class ChatText:
     target: str = ""
     """Languages that the instruction names."""
 
-    def fill(self, texts: Sequence[str]) -> str:
-        """Return an answer with these texts."""
-        pieces = zip_longest(self.literals, map(self.encode, texts), fillvalue="")
-        return "".join(chain.from_iterable(pieces))
-
 
 def read_message(content: str, own_prompts: Sequence[str] = ()) -> ChatText:
     """Return the texts of a message without the instruction, if it has the form of a prompt."""
@@ -88,14 +80,20 @@ def read_message(content: str, own_prompts: Sequence[str] = ()) -> ChatText:
     for prompt in (*own_prompts, *PROMPTS):
         before, after = compile_prompt(prompt)
         match = before.match(stripped[:MAX_INSTRUCTION])
-        if match and stripped.endswith(after):
+        languages: dict[str, Any] = match.groupdict() if match else {}
+        # "Translate this to the left: …" is a text.
+        if match and stripped.endswith(after) and all(map(_is_language, languages.values())):
             text = _unwrap(stripped[match.end() :].removesuffix(after).strip())
-            languages: dict[str, Any] = match.groupdict()
             return replace(_read_json(text) or _read_lines(text), **languages)
     items = _read_json(content)
     if items is None and "translat" in content[:MAX_INSTRUCTION].lower():
         tell_once(say, "a message with an unknown instruction is translated as it is; see --prompt")
     return items or _read_lines(content)
+
+
+def _is_language(name: str) -> bool:
+    plain = name.partition(" (")[0]
+    return is_language_name(plain) or is_language_code(plain)
 
 
 @cache
@@ -134,16 +132,13 @@ def _read_lines(text: str) -> ChatText:
     has_items = len(numbers) > 1 and all(other - one == 1 for one, other in pairwise(numbers))
     texts: list[str] = []
     literals: list[str] = []
-    before: list[str] = []
-    for index, line in enumerate(lines):
+    for line in lines:
         kept = _KEPT_LINE.fullmatch(line) or (has_items and _NUMBER.match(line))
         start = kept.end() if kept else 0
-        before += ["\n" if index else "", line[:start]]
-        if start < len(line):
-            texts.append(line[start:])
-            literals.append("".join(before))
-            before = []
-    return ChatText(texts, [*literals, "".join(before)])
+        texts.append(line[start:])
+        literals.append(f"\n{line[:start]}")
+    literals[0] = literals[0].removeprefix("\n")
+    return ChatText(texts, [*literals, ""])
 
 
 def _read_json(content: str) -> ChatText | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -33,6 +33,8 @@ DETECTED_CHARACTERS = 2_000
 """The beginning of a text that tells its language."""
 SPARE_BEAM = 4
 """How much wider than the number of alternatives a beam is."""
+MAX_PARALLEL_UPLOADS = 8
+"""Most documents that are received at the same time; others wait."""
 MAX_PARALLEL_DOCUMENTS = 2
 """Most documents that are in memory."""
 THREADS = 4
@@ -106,12 +108,11 @@ class Service:
         self.options = options
         self.characters = 0
         """How many characters were accepted for translation so far."""
-        self.client_glossaries: dict[str, ClientGlossary] = {}
+        self.glossaries: dict[str, ClientGlossary] = {}
         """Glossaries by their ids."""
         self.documents: dict[str, ClientDocument] = {}
         """Documents by their ids, the oldest one first."""
-        self.uploads = 0
-        """How many requests with a document are being answered."""
+        self.upload_turns = asyncio.Semaphore(MAX_PARALLEL_UPLOADS)
         self.document_turns = asyncio.Semaphore(MAX_PARALLEL_DOCUMENTS)
         self._load = load
         self._models: dict[str, Future[Translator]] = {}
@@ -137,15 +138,14 @@ class Service:
             raise HTTPException(429, message, RETRY)
         self._waiting += size
         self.characters += sum(map(len, texts))
-        group = [
-            [
-                asyncio.create_task(
-                    self._translate_in_time(line, direction, settings, alternatives)
-                )
+        seconds = self.options.timeout_seconds
+        group: list[list[asyncio.Task[Translation]]] = []
+        for text, direction in zip(texts, directions, strict=True):
+            works = [
+                self.translate_line(line, direction, settings, alternatives, seconds)
                 for line in text.split("\n")
             ]
-            for text, direction in zip(texts, directions, strict=True)
-        ]
+            group.append(list(map(asyncio.create_task, works)))
         try:
             yield group
         finally:
@@ -173,6 +173,23 @@ class Service:
             return [self.directions.find(source, target)] * len(texts), []
         rankings = await self.detect(texts, only_served=True)
         return [self.directions.find(ranking[0][0], target) for ranking in rankings], rankings
+
+    def find_glossary(self, glossary_id: str) -> ClientGlossary:
+        """Return the glossary that a client has created."""
+        if glossary_id not in self.glossaries:
+            raise HTTPException(404, "glossary_id: there is no such glossary")
+        return self.glossaries[glossary_id]
+
+    def choose_glossary(
+        self, glossary_id: str, directions: Iterable[ServedDirection]
+    ) -> dict[str, Any]:
+        """Return the setting for a client's glossary; none if the client names no glossary."""
+        if not glossary_id:
+            return {}
+        chosen = self.find_glossary(glossary_id)
+        if set(directions) - {chosen.direction}:
+            raise HTTPException(400, f"glossary_id: the glossary is for {chosen.direction.name}")
+        return {"glossary": chosen.glossary}
 
     async def detect(self, texts: Sequence[str], *, only_served: bool = False) -> list[Ranking]:
         """Rank the source languages for each text; one that cannot be identified has 0.
@@ -220,33 +237,30 @@ class Service:
             raise HTTPException(413, f"the text has {size:,} characters, above {limit:,}")
         return size
 
-    async def _translate_in_time(self, *arguments: Any) -> Translation:
-        seconds = self.options.timeout_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                return await self.translate_line(*arguments)
-        except TimeoutError:
-            message = f"the translation took over {seconds:g} s; send less"
-            raise HTTPException(503, message, RETRY) from None
-
     async def translate_line(
         self,
         line: str,
         direction: ServedDirection,
         settings: Mapping[str, Any],
         alternatives: int = 0,
+        seconds: float | None = None,
     ) -> Translation:
-        """Translate a line through all models of a direction, however long it takes."""
+        """Translate a line through all models of a direction; `seconds`: how long it may take."""
         first, *others = direction.legs
-        translation = await self._submit(line, first, settings)
-        for leg in others:
-            line = translation.text
-            translation = join_steps(translation, await self._submit(line, leg, settings))
-        if not alternatives:
-            return translation
-        # Another search, so that the best translation is the same with and without it.
-        wider = {"n_best": alternatives + 1, "beam": alternatives + SPARE_BEAM}
-        ranked = await self._submit(line, direction.legs[-1], wider)
+        try:
+            async with asyncio.timeout(seconds):
+                translation = await self._submit(line, first, settings)
+                for leg in others:
+                    line = translation.text
+                    translation = join_steps(translation, await self._submit(line, leg, settings))
+                if not alternatives:
+                    return translation
+                # Another search, so that the best translation is the same with and without it.
+                wider = {"n_best": alternatives + 1, "beam": alternatives + SPARE_BEAM}
+                ranked = await self._submit(line, direction.legs[-1], wider)
+        except TimeoutError:
+            message = f"the translation took over {seconds:g} s; send less"
+            raise HTTPException(503, message, RETRY) from None
         found = [each for each in (ranked, *ranked.alternatives) if each.text != translation.text]
         return replace(translation, alternatives=found[:alternatives])
 

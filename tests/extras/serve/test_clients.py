@@ -100,18 +100,6 @@ def test_a_stream_of_openai_has_an_event_for_each_line_and_the_same_text(
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
 
 
-def test_openai_gets_different_hypotheses_after_the_best_one(
-    chat: openai.OpenAI, translators: dict[str, Translator]
-) -> None:
-    answer = chat.chat.completions.create(
-        model="en-de", messages=[{"role": "user", "content": "A dog runs."}], n=3
-    )
-    texts = [choice.message.content for choice in answer.choices]
-    assert texts[0] == expected(translators, "A dog runs.", "en-de")
-    assert 1 < len(set(texts)) == len(texts) <= 3
-    assert [choice.index for choice in answer.choices] == list(range(len(texts)))
-
-
 def test_openai_lists_a_model_for_each_pair_and_a_response_names_the_pivot(
     chat: openai.OpenAI, translators: dict[str, Translator]
 ) -> None:
@@ -127,25 +115,6 @@ def test_openai_lists_a_model_for_each_pair_and_a_response_names_the_pivot(
     assert detected.model == "de-fr"
 
 
-def test_an_answer_of_openai_ends_before_the_line_that_exceeds_max_tokens(
-    chat: openai.OpenAI, translators: dict[str, Translator]
-) -> None:
-    def ask(max_tokens: int | None) -> Any:
-        limit: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
-        return chat.chat.completions.create(
-            model="en-de", messages=[{"role": "user", "content": TEXT}], **limit
-        )
-
-    counts = [len(each.tokens) for each in translators["en-de"].submit(TEXT.split("\n")).result()]
-    total = sum(counts)
-    assert ask(total).choices[0].finish_reason == "stop"
-    cut = ask(total - 1)
-    assert cut.choices[0].finish_reason == "length"
-    assert cut.choices[0].message.content == expected(
-        translators, TEXT[: TEXT.rindex("\n")], "en-de"
-    )
-
-
 def test_errors_of_openai_name_the_field(chat: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="tools: not supported"):
         chat.chat.completions.create(
@@ -157,12 +126,7 @@ def test_errors_of_openai_name_the_field(chat: openai.OpenAI) -> None:
         chat.chat.completions.create(model="gpt", messages=[{"role": "user", "content": "Why?"}])
 
 
-def test_openai_finds_a_model_by_its_name_and_names_a_wrong_key(
-    chat: openai.OpenAI, translators: dict[str, Translator]
-) -> None:
-    assert chat.models.retrieve("eng_Latn-de").id == "eng_Latn-de"
-    with pytest.raises(openai.NotFoundError, match="choose from en-de"):
-        chat.models.retrieve("gpt-4o")
+def test_openai_names_a_wrong_key(translators: dict[str, Translator]) -> None:
     with running(translators, DIRECTIONS, keys=["0123456789abcdef"]) as server:
         stranger = openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0)
         with stranger, pytest.raises(openai.AuthenticationError) as refused:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from commands import call
 from folders import SENTENCES, copier_of, train
-from mtkit.extras.serve.prompts import read_message
+from mtkit.extras.serve.prompts import ChatText, read_message
 from servers import Send, application, directions_of
 
 # The messages of the user that each tool sends, by its source code, with texts of these tests, and
@@ -88,6 +89,12 @@ def send() -> Iterator[Send]:
         yield send
 
 
+def fill(message: ChatText, texts: Sequence[str]) -> str:
+    """Return an answer with these texts."""
+    pieces = zip_longest(message.literals, map(message.encode, texts), fillvalue="")
+    return "".join(chain.from_iterable(pieces))
+
+
 def ask(send: Send, content: str, **fields: Any) -> Any:
     message = {"role": "user", "content": content}
     answer = send("POST", "/v1/chat/completions", json={"messages": [message], **fields})
@@ -109,6 +116,7 @@ def test_an_instruction_of_a_tool_is_no_text(send: Send, name: str) -> None:
         ("Translate from german to English, keep it: Why?", "de-en"),
         ("Translate from English to Klingon, keep it: Why?", None),
         ("Translate from German to French, keep it: Why?", None),
+        ("Translate this to Deutsch: Why?", "en-de"),
     ],
 )
 def test_an_instruction_names_the_languages_unless_the_model_does(
@@ -124,16 +132,23 @@ def test_an_instruction_names_the_languages_unless_the_model_does(
 
 def test_items_are_translated_one_by_one_and_come_back_under_their_numbers(send: Send) -> None:
     message = read_message("Translate to German:\n\n1. A dog runs.\n\n2) Why?\nSo?\n[3] No.")
-    assert message.texts == ["A dog runs.", "Why?", "So?", "No."]
-    assert message.fill(["W", "x", "y", "z"]) == "1. W\n\n2) x\ny\n[3] z"
+    assert message.texts == ["A dog runs.", "", "Why?", "So?", "No."]
+    assert fill(message, ["W", "", "x", "y", "z"]) == "1. W\n\n2) x\ny\n[3] z"
     days = ["5. May.", "7. June."]  # are no items
     assert read_message("\n".join(days)).texts == days
+
+
+def test_an_instruction_names_languages_or_is_a_text() -> None:
+    for content in ("Translate to the left: now.", "Translate the axis to Mary: now."):
+        assert read_message(content).texts == [content]
+    for name in ("German", "Deutsch", "de", "Chinese (Simplified)", "简体中文", "Klingon"):
+        assert read_message(f"Translate to {name}: now.").texts == ["now."]
 
 
 @given(st.text(st.sampled_from('ab 1.\n\t%=[]{}":\ud83d\ue000')))
 def test_a_text_without_an_instruction_is_itself_with_the_texts_of_its_lines(text: str) -> None:
     message = read_message(text)
-    assert message.fill(message.texts) == text
+    assert fill(message, message.texts) == text
 
 
 values = st.recursive(
@@ -146,13 +161,13 @@ values = st.recursive(
 @given(st.lists(values) | st.dictionaries(st.sampled_from(["text", "id", "a"]), values))
 def test_json_keeps_its_structure(value: Any) -> None:
     message = read_message(json.dumps(value))
-    assert json.loads(message.fill(message.texts)) == value
+    assert json.loads(fill(message, message.texts)) == value
 
 
 @pytest.mark.parametrize("content", ['["\\ud800"]', '{"\\ud800": "a"}', '["\ue000"]', "[" * 9999])
 def test_json_that_cannot_be_answered_is_a_text(content: str) -> None:
     message = read_message(content)
-    assert message.fill(message.texts) == content
+    assert fill(message, message.texts) == content
     "".join([*message.literals, *message.texts]).encode()
 
 

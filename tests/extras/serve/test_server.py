@@ -32,7 +32,7 @@ from mtkit.decoding.text.line import Translation
 from mtkit.errors import MtkitError, UserError
 from mtkit.extras.serve import server as server_module
 from mtkit.extras.serve.directions import find_directions
-from mtkit.extras.serve.entities import decode_entities, encode_entities
+from mtkit.extras.serve.interface import decode_entities, encode_entities
 from mtkit.extras.serve.server import DisconnectProtocol, listen, read_keys
 from mtkit.extras.serve.service import ServerOptions, Service, join_steps
 from nasties import DEEP, INVALID, VALID
@@ -130,12 +130,16 @@ def test_fields_that_cannot_change_a_translation_are_ignored(send: Send, path: s
     assert send("POST", path, json=VALID_FIELDS[path] | {"other": ["other"]}).status_code == 200
 
 
-@pytest.mark.parametrize("path", sorted({*PATHS} - {"/detect"}))
-def test_what_would_change_a_translation_is_refused_by_name(send: Send, path: str) -> None:
-    response = send("POST", path, json=VALID_FIELDS[path] | {"glossary": "x"})
+@pytest.mark.parametrize(
+    ("path", "field"), [("/v2/translate", "style_id"), ("/v1/chat/completions", "functions")]
+)
+def test_what_would_change_a_translation_is_refused_by_name(
+    send: Send, path: str, field: str
+) -> None:
+    response = send("POST", path, json=VALID_FIELDS[path] | {field: "x"})
     assert response.status_code == 400
-    assert message_of(response) == "glossary: not supported by mtkit"
-    assert send("POST", path, json=VALID_FIELDS[path] | {"glossary": None}).status_code == 200
+    assert message_of(response) == f"{field}: not supported by mtkit"
+    assert send("POST", path, json=VALID_FIELDS[path] | {field: None}).status_code == 200
 
 
 @pytest.mark.parametrize("field", [{"format": "pdf"}, {"alternatives": 11}, {"target": 1}])
@@ -683,15 +687,6 @@ def test_the_own_page_programs_and_pages_of_allowed_sites_are_answered(path: str
                     assert form.status_code == 200
 
 
-def test_a_model_of_the_language_auto_is_refused_because_auto_means_detection(
-    tmp_path: Path,
-) -> None:
-    plain = write_model(tmp_path / "m", train(), transformer(), as_if_trained)
-    for pair in ("auto:fr", "en:auto", "AUTO:fr"):
-        with pytest.raises(UserError, match=r"auto cannot name a language.*name source and target"):
-            find_directions([f"{pair}={plain}"])
-
-
 def test_an_address_that_is_in_use_is_refused() -> None:
     with listen(ServerOptions(port=0)) as listener:
         port = listener.getsockname()[1]
@@ -718,7 +713,7 @@ def test_a_model_tells_its_languages_or_the_user_does(tmp_path: Path) -> None:
     plain = write_model(tmp_path / "other", train(), transformer(), as_if_trained)
     directions = find_directions([str(known), f"de:French={plain}"])
     assert [each.path for each in directions.by_pair.values()] == ["en-de", "de-fr", "en-de-fr"]
-    assert directions.names == {"de": "German", "en": "English", "fr": "French"}
+    assert directions.languages.names == {"de": "German", "en": "English", "fr": "French"}
     with pytest.raises(UserError, match=r"languages of this model are unknown.*-m en:de="):
         find_directions([str(plain)])
     with pytest.raises(UserError, match="both translate en-de"):

@@ -155,10 +155,3 @@ def test_a_document_is_deleted_when_its_time_has_passed(
     url = send_file(send, "a.html", HTML).json()["translatedFileUrl"]
     assert send("GET", url).status_code == 404
     assert list(folder.iterdir()) == []
-
-
-def test_a_document_is_translated_in_parts_of_bounded_size() -> None:
-    lines = ["W"] * 250 + ["W" * 5_000] * 2 + ["W"]
-    parts = list(documents.divide_lines(lines))
-    assert [len(part) for part in parts] == [100, 100, 51, 1, 1]
-    assert [line for part in parts for line in part] == lines
