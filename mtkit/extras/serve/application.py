@@ -56,16 +56,10 @@ def build_application(service: Service, options: ServerOptions) -> Starlette:
         for endpoint in interface.endpoints
     ]
     cors = Middleware(
-        CORSMiddleware,
-        allow_origins=options.origins,
-        allow_methods=["GET", "POST", "DELETE"],
-        allow_headers=["Authorization", "Content-Type"],
+        CORSMiddleware, allow_origins=options.origins, allow_methods=["*"], allow_headers=["*"]
     )
-    application = Starlette(
-        routes=routes,
-        middleware=[cors],
-        exception_handlers={HTTPException: _refuse, Exception: _refuse},
-    )
+    handlers = {HTTPException: _refuse}
+    application = Starlette(routes=routes, middleware=[cors], exception_handlers=handlers)
     application.router.default = StaticFiles(packages=[("mtkit.extras.serve", "page")], html=True)
     return application
 
@@ -94,25 +88,17 @@ class _Gate:
         self._hosts = {name.lower() for name in names}
 
     async def answer(self, endpoint: Endpoint, request: Request) -> Response:
-        """Answer one request, and log it if that is asked for.
-
-        Raises:
-            HTTPException: it is not allowed.
-        """
+        """Answer or refuse one request, and log it if that is asked for."""
         began = time.monotonic()
-        status = 500
         try:
             response = await self._answer(endpoint, request)
-            status = response.status_code
-            return response
-        except HTTPException as refusal:
-            status = refusal.status_code
-            raise
-        finally:
-            if self._options.access_log:
-                # Without what the client sent, such as the rest of the address.
-                milliseconds = 1000 * (time.monotonic() - began)
-                say(f"{endpoint.method} {endpoint.path} {status} {milliseconds:.0f} ms")
+        except Exception as failure:
+            response = await _refuse(request, failure)
+        if self._options.access_log:
+            # Without what the client sent, such as the rest of the address.
+            milliseconds = 1000 * (time.monotonic() - began)
+            say(f"{endpoint.method} {endpoint.path} {response.status_code} {milliseconds:.0f} ms")
+        return response
 
     async def _answer(self, endpoint: Endpoint, request: Request) -> Response:
         if not self._is_known_host(request.headers.get("host", "")):

@@ -23,22 +23,9 @@ Ranking = Sequence[tuple[str, float]]
 """Languages and their probabilities, the most probable one first."""
 
 
-DEEPL_TARGETS = {
-    "en": ["EN-GB", "EN-US"],
-    "es": ["ES", "ES-419"],
-    "no": ["NB"],
-    "pt": ["PT-BR", "PT-PT"],
-    "zh": ["ZH", "ZH-HANS"],
-}
+DEEPL_TARGETS = {"en": ["EN-GB", "EN-US"], "no": ["NB"], "pt": ["PT-BR", "PT-PT"]}
 """Target languages that DeepL's clients ask for, unless it is the tag of the language."""
-OTHER_CODES = {
-    "cht": "zh-Hant",
-    "nb": "no",
-    "no": "nb",
-    "pb": "pt",
-    "ps": "pbt-Arab",
-    "zt": "zh-Hant",
-}
+OTHER_CODES = {"nb": "no", "no": "nb", "pb": "pt", "ps": "pbt-Arab", "zt": "zh-Hant"}
 """Codes of clients, and languages that are served under them unless another one is."""
 MAX_LANGUAGE_NAMES = 20_000
 """Most names of languages that are kept in memory; further ones are not looked up."""
@@ -69,11 +56,9 @@ class ServedLanguages:
         """Return the served tag of a code or name; a region does not matter."""
         tag = find_language(_ANDROID_REGION.sub("-", code.replace("_", "-"))) or code
         plain = without_region(tag)
-        for known in (tag, plain, OTHER_CODES.get(plain, "")):
-            served = self._tags.get(known.lower())
-            if served:
-                return served
-        return ""
+        candidates = (tag, plain, OTHER_CODES.get(plain, ""))
+        served = (self._tags.get(each.lower()) for each in candidates)
+        return next(filter(None, served), "")
 
 
 @cache
@@ -98,7 +83,9 @@ def rank_sources(text: str, sources: Sequence[str]) -> tuple[Ranking, str | None
     """
     known = dict(rank_languages(text))
     known["zh-Hant"] = 0.0
-    if _is_traditional(text):  # py3langid does not tell the scripts of Chinese apart
+    # py3langid does not tell the scripts of Chinese apart. Big5 has more characters of Traditional
+    # text than GB 2312.
+    if len(text.encode("big5", "ignore")) > len(text.encode("gb2312", "ignore")):
         known["zh-Hant"] = known["zh"]
         known["zh"] = 0.0
     can_identify = is_long_enough(text)
@@ -115,8 +102,3 @@ def rank_sources(text: str, sources: Sequence[str]) -> tuple[Ranking, str | None
     if is_served or not can_identify or detected == NO_LANGUAGE:
         return ranking, None
     return ranking, detected
-
-
-def _is_traditional(text: str) -> bool:
-    """Return whether Chinese text is Traditional: Big5 has more of its characters than GB 2312."""
-    return len(text.encode("big5", "ignore")) > len(text.encode("gb2312", "ignore"))

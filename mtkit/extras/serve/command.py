@@ -21,30 +21,27 @@ def serve(
             "-m",
             "--model",
             metavar="PATH",
-            help="Directory of a run or a model, such as runs/a, or en:de=runs/a if its languages "
-            f"are unknown; repeat the option for more languages (default: {DEFAULT_MODEL}).",
+            help="Run or model, such as runs/a, or en:de=runs/a to name its languages; repeat the "
+            f"option for more languages (default: {DEFAULT_MODEL}).",
         ),
     ] = None,
     host: Annotated[str, Option(help="Address to listen at (default: 127.0.0.1).")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port (default: 5000; 0: any).")] = 5000,
     keys: Annotated[
-        Path | None,
-        Option(help="File with a key per line; clients need one of them (default: none)."),
+        Path | None, Option(help="File with a key per line; clients need one (default: none).")
     ] = None,
-    allow_host: Annotated[
-        Repeated, Option(metavar="NAME", help="Other name by which clients call this server.")
-    ] = None,
+    allow_host: Annotated[Repeated, Option(metavar="NAME", help="Other name of this host.")] = None,
     allow_origin: Annotated[
         Repeated, Option(metavar="ORIGIN", help="Web site whose pages may use this server (CORS).")
     ] = None,
     max_characters: Annotated[
-        int, Option(min=1, help="Largest text of a request, in characters (default: 50,000).")
+        int, Option(min=1, help="Most characters of a request (default: 50,000).")
     ] = 50_000,
     max_waiting: Annotated[
         int, Option(min=1, help="Most characters of all waiting requests (default: 1,000,000).")
     ] = 1_000_000,
     timeout: Annotated[
-        float, Option(min=0.1, help="Longest time for a translation, in seconds (default: 60).")
+        float, Option(min=0.1, help="Most seconds for a translation (default: 60).")
     ] = 60.0,
     glossary: Annotated[
         Repeated,
@@ -54,12 +51,8 @@ def serve(
         Repeated,
         Option(metavar="FORM", help="Form of a chat client's messages (see `mtkit guide serve`)."),
     ] = None,
-    access_log: Annotated[
-        bool, Option("--access-log", help="Write a line for each request to stderr.")
-    ] = False,
-    sample: Annotated[
-        bool, Option("--sample", help="Sample if a client sends a temperature (default: search).")
-    ] = False,
+    access_log: Annotated[bool, Option("--access-log", help="Log each request.")] = False,
+    sample: Annotated[bool, Option("--sample", help="Sample if a temperature is sent.")] = False,
     device: Device = "auto",
     engine: Engine = "auto",
     compute_type: ComputeOption = "auto",

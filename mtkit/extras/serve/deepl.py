@@ -38,6 +38,8 @@ from mtkit.extras.serve.service import ClientGlossary, Service
 UNLIMITED = 1_000_000_000_000
 """What DeepL reports as the limit of accounts without a limit."""
 
+MAX_STATUS_SECONDS = 2.0
+"""How long the status of a document waits for its translation."""
 MAX_GLOSSARIES = 100
 MAX_ENTRIES_CHARACTERS = 4_000_000
 """Largest size of all glossaries together."""
@@ -126,16 +128,18 @@ def _refuse_ignored_text(texts: Sequence[str], tags: TextOrTexts) -> None:
 
 
 async def _start_document(service: Service, fields: DocumentFields) -> dict[str, str]:
-    identifier = await start_document(
+    document = await start_document(
         service, fields.file, fields.source_lang, fields.target_lang, fields.glossary_id
     )
-    return {"document_id": identifier, "document_key": service.documents[identifier].key}
+    return {"document_id": document.identifier, "document_key": document.key}
 
 
 async def _check_document(
     service: Service, fields: DocumentKeyFields, document_id: str
 ) -> dict[str, Any]:
     work = find_document(service, document_id, fields.document_key).work
+    # DeepL's client waits for 5 s before it asks again.
+    await asyncio.wait([work], timeout=MAX_STATUS_SECONDS)
     status: dict[str, Any] = {"document_id": document_id, "status": "translating"}
     if work.done():
         try:

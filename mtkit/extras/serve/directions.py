@@ -25,8 +25,6 @@ AUTO = "auto"
 MAX_ECHO = 40
 """How many characters of a client's value a message repeats."""
 MAX_NAMED_DIRECTIONS = 20
-MAX_PAIR_CHARACTERS = 100
-"""Longest name of a pair; the rest of a longer one is ignored."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +87,6 @@ class Directions:
         """The target languages, sorted."""
         return sorted({target for _, target in self.by_pair})
 
-    def targets_of(self, source: str) -> list[str]:
-        """Return the languages into which `source` is translated, sorted."""
-        return sorted(target for other, target in self.by_pair if other == source)
-
     def get(self, source: str, target: str) -> ServedDirection | None:
         """Return the direction between two languages that a client names; None if not served."""
         find = self.languages.find
@@ -106,12 +100,8 @@ class Directions:
         return direction
 
     def find_by_name(self, name: str) -> ServedDirection | None:
-        """Return the direction of a pair that a client names, such as eng_Latn-deu_Latn."""
-        for hyphen in re.finditer("-", name[:MAX_PAIR_CHARACTERS]):
-            direction = self.get(name[: hyphen.start()], name[hyphen.end() :])
-            if direction is not None:
-                return direction
-        return None
+        """Return the direction of a pair that a client names, such as en-de."""
+        return next((each for each in self.by_pair.values() if each.name == name), None)
 
     def refuse(self, asked: str) -> HTTPException:
         """Return the refusal of languages, which says what is served."""
@@ -184,12 +174,11 @@ def _find_legs(place: str) -> list[Leg]:
             f"{place}: the languages of this model are unknown; name source and target, as in "
             f"-m en:de={path}"
         )
-    plain_source = without_region(source)
     plain_targets = list(map(without_region, targets))
     legs: list[Leg] = []
     for language, tag in targets.items():
         name = without_region(language)
         if plain_targets.count(name) > 1:
             name = language  # whose region tells it from another tag, such as fa-AF from fa
-        legs.append(Leg(path, plain_source, name, tag))
+        legs.append(Leg(path, without_region(source), name, tag))
     return legs

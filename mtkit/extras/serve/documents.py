@@ -16,7 +16,7 @@ from starlette.responses import FileResponse
 from mtkit.decoding.translate import Files, Format, Input, TextInput
 from mtkit.errors import UserError
 from mtkit.extras.serve.directions import MAX_ECHO
-from mtkit.extras.serve.service import DETECTED_CHARACTERS, RETRY, ClientDocument, Service
+from mtkit.extras.serve.service import RETRY, ClientDocument, Service
 from mtkit.plugins import load_plugin
 
 MAX_UPLOAD_BYTES = 16 << 20
@@ -38,8 +38,8 @@ def list_suffixes() -> list[str]:
 
 async def start_document(
     service: Service, upload: UploadFile, source: str | None, target: str, glossary_id: str = ""
-) -> str:
-    """Start to translate a document, and return its id.
+) -> ClientDocument:
+    """Start to translate a document.
 
     Raises:
         HTTPException: its name does not end like that of a document, or too many documents wait.
@@ -63,13 +63,14 @@ async def start_document(
 
     def keep(work: asyncio.Task[int]) -> None:
         if work.cancelled() or work.exception():
-            path.unlink()
+            path.unlink(missing_ok=True)
         asyncio.get_running_loop().call_later(KEEP_SECONDS, _drop, service, identifier)
 
     work = asyncio.create_task(translate())
     work.add_done_callback(keep)
-    service.documents[identifier] = ClientDocument(name, path, work, secrets.token_hex(32))
-    return identifier
+    document = ClientDocument(identifier, name, path, work, secrets.token_hex(32))
+    service.documents[identifier] = document
+    return document
 
 
 def find_document(service: Service, identifier: str, key: str | None = None) -> ClientDocument:
@@ -94,9 +95,8 @@ def send_document(document: ClientDocument) -> FileResponse:
         raise HTTPException(503, "the document is not translated yet", RETRY)
     document.work.result()
     # Not the type of its name: a browser must not show foreign HTML as a page of this server.
-    return FileResponse(
-        document.path, filename=document.name, media_type="application/octet-stream"
-    )
+    unknown = "application/octet-stream"
+    return FileResponse(document.path, filename=document.name, media_type=unknown)
 
 
 def _store(upload: UploadFile, suffix: str) -> Path:
@@ -114,11 +114,10 @@ def _drop(service: Service, identifier: str) -> None:
 def _make_room(service: Service) -> None:
     """Drop the oldest translation if there is no room for another document."""
     done = [name for name, document in service.documents.items() if document.work.done()]
-    if len(service.documents) < MAX_DOCUMENTS:
-        return
-    if not done:
-        raise HTTPException(429, "too many documents are waiting; try again later", RETRY)
-    _drop(service, done[0])
+    if len(service.documents) >= MAX_DOCUMENTS:
+        if not done:
+            raise HTTPException(429, "too many documents are waiting; try again later", RETRY)
+        _drop(service, done[0])
 
 
 async def _translate(
@@ -127,7 +126,8 @@ async def _translate(
     """Replace a document by its translation, and return the number of its characters."""
     document, lines = await asyncio.to_thread(_open_document, path)
     service.measure([max(lines, key=len, default="")])
-    beginning = " ".join(lines[:DETECTED_CHARACTERS])[:DETECTED_CHARACTERS]
+    limit = service.options.max_characters
+    beginning = " ".join(lines[:limit])[:limit]
     directions, _ = await service.choose_directions([beginning], source, target)
     settings = service.choose_glossary(glossary_id, directions)
     (direction,) = directions

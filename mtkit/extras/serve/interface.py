@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
-from itertools import zip_longest
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
 
@@ -116,17 +115,6 @@ def as_list(texts: TextOrTexts) -> list[str]:
 def join_lines(lines: Sequence[Translation]) -> str:
     """Return the translation of a text from those of its lines."""
     return "\n".join(line.text for line in lines)
-
-
-def join_alternatives(lines: Sequence[Translation]) -> list[str]:
-    """Return other translations of a text: the first ones of all its lines, then the second ones.
-
-    A line without another translation keeps its best one.
-    """
-    texts: list[str] = []
-    for others in zip_longest(*(line.alternatives for line in lines)):
-        texts.append(join_lines([other or line for other, line in zip(others, lines, strict=True)]))
-    return texts
 
 
 def choose_codec(has_markup: bool) -> tuple[Callable[[str], str], Callable[[str], str]]:

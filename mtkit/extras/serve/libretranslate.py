@@ -5,6 +5,8 @@ The page at / uses it too, with a field of our own, `details`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, Literal
 
 from pydantic import Field
@@ -23,7 +25,6 @@ from mtkit.extras.serve.interface import (
     TextOrTexts,
     as_list,
     choose_codec,
-    join_alternatives,
     join_lines,
 )
 from mtkit.extras.serve.service import Service
@@ -66,21 +67,18 @@ async def _translate(service: Service, fields: TranslateFields) -> dict[str, Any
     decode, encode = choose_codec(fields.format == "html")
     texts = list(map(decode, as_list(fields.q)))
     directions, detected = await service.choose_directions(texts, fields.source, fields.target)
-    settings = service.choose_glossary(fields.glossary_id, directions)
+    options = service.choose_glossary(fields.glossary_id, directions)
+    options["alternatives"] = fields.alternatives
     if fields.details:
-        settings |= {"scores": True, "alignments": True}
-    translations = await service.translate(
-        texts, directions, alternatives=fields.alternatives, **settings
-    )
-    answer: dict[str, Any] = {
-        "translatedText": [encode(join_lines(lines)) for lines in translations]
-    }
+        options |= {"scores": True, "alignments": True}
+    translations = await service.translate(texts, directions, **options)
+    answer: dict[str, Any] = {}
+    answer["translatedText"] = [encode(join_lines(lines)) for lines in translations]
     if detected:
         answer["detectedLanguage"] = [_describe(ranking)[0] for ranking in detected]
     if fields.alternatives:
-        answer["alternatives"] = [
-            list(map(encode, join_alternatives(lines))) for lines in translations
-        ]
+        others = map(_join_alternatives, translations)
+        answer["alternatives"] = [list(map(encode, each)) for each in others]
     if fields.details:
         pairs = zip(directions, translations, strict=True)
         answer["details"] = [
@@ -90,6 +88,17 @@ async def _translate(service: Service, fields: TranslateFields) -> dict[str, Any
     if isinstance(fields.q, str):
         return {name: values[0] for name, values in answer.items()}
     return answer
+
+
+def _join_alternatives(lines: Sequence[Translation]) -> list[str]:
+    """Return other translations of a text: the first ones of all its lines, then the second ones.
+
+    A line without another translation keeps its best one.
+    """
+    texts: list[str] = []
+    for others in zip_longest(*(line.alternatives for line in lines)):
+        texts.append(join_lines([other or line for other, line in zip(others, lines, strict=True)]))
+    return texts
 
 
 def _describe_line(line: Translation) -> dict[str, Any]:
@@ -110,10 +119,9 @@ def _describe(ranking: Ranking) -> list[dict[str, Any]]:
 
 
 async def _translate_file(service: Service, fields: FileFields) -> dict[str, str]:
-    identifier = await start_document(service, fields.file, fields.source, fields.target)
-    document = service.documents[identifier]
+    document = await start_document(service, fields.file, fields.source, fields.target)
     await document.work
-    name = f"{identifier}{document.path.suffix}"
+    name = f"{document.identifier}{document.path.suffix}"
     return {"translatedFileUrl": f"{fields.address}download_file/{name}"}
 
 
@@ -127,11 +135,12 @@ async def _detect(service: Service, fields: DetectFields) -> list[dict[str, Any]
 
 
 async def _list_languages(service: Service, fields: Fields) -> list[dict[str, Any]]:
-    directions = service.directions
-    return [
-        {"code": code, "name": name, "targets": directions.targets_of(code)}
-        for code, name in directions.languages.names.items()
-    ]
+    languages: list[dict[str, Any]] = []
+    pairs = sorted(service.directions.by_pair)
+    for code, name in service.directions.languages.names.items():
+        targets = [target for source, target in pairs if source == code]
+        languages.append({"code": code, "name": name, "targets": targets})
+    return languages
 
 
 async def _tell_settings(service: Service, fields: Fields) -> dict[str, Any]:

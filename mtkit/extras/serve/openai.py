@@ -56,23 +56,15 @@ class ChatFields(Fields):
     presence_penalty: Refused = None
     logit_bias: Refused = None
     tools: Refused = None
-    functions: Refused = None
 
     @property
     def content(self) -> str:
         """The last message of the user."""
-        for message in reversed(self.messages):
-            if message.role == "user":
-                if isinstance(message.content, str):
-                    return message.content
-                return "".join(part.text for part in message.content)
-        raise HTTPException(400, "messages: none of them is from the user")
-
-    @property
-    def sampling(self) -> dict[str, Any]:
-        """The settings of sampling."""
-        names = {"temperature", "top_p", "seed"}
-        return {"sample": True, **self.model_dump(include=names)}
+        contents = [message.content for message in self.messages if message.role == "user"]
+        if not contents:
+            raise HTTPException(400, "messages: none of them is from the user")
+        last = contents[-1]
+        return last if isinstance(last, str) else "".join(part.text for part in last)
 
 
 async def _complete(service: Service, fields: ChatFields) -> Any:
@@ -110,7 +102,8 @@ async def _translate(
     directions = [direction] * len(message.texts)
     settings = service.choose_glossary(fields.glossary_id, directions)
     if service.options.sample and fields.temperature > 0:
-        settings |= fields.sampling
+        sampling = fields.model_dump(include={"temperature", "top_p", "seed"})
+        settings |= {"sample": True, **sampling}
     async with service.translating(message.texts, directions, **settings) as group:
         for literal, tasks in zip(message.literals, group, strict=False):
             lines = [await task for task in tasks]

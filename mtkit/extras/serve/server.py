@@ -25,7 +25,7 @@ from mtkit.report import plural, say, warn
 MIN_KEY_CHARACTERS = 16
 MAX_CONNECTIONS = 900
 """Below the number of files that a process may usually open, which is 1,024."""
-CLIENT_SECONDS = 20.0
+CLIENT_SECONDS = 60.0
 """The server looks so often whether it waits for the same thing from a client as before."""
 HEADERS = [("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff")]
 HEADERS += [("X-Frame-Options", "DENY")]
@@ -48,8 +48,8 @@ def serve_models(directions: Directions, options: ServerOptions, **settings: Any
 
     service = Service(directions, options, open_translator)
     listener = listen(options)
-    described = [direction.path for direction in directions.by_pair.values()]
-    say(f"serving {plural(len(described), 'direction')}: {', '.join(described)}")
+    paths = [direction.path for direction in directions.by_pair.values()]
+    say(f"serving {plural(len(paths), 'direction')}: {', '.join(paths)}")
     say(f"listening at {address_of(listener)} (also /v1: OpenAI, /v2: DeepL, else LibreTranslate)")
     if not (options.keys or ipaddress.ip_address(listener.getsockname()[0]).is_loopback):
         warn(f"everybody who can reach {options.host} can use this server; require a key: --keys")
@@ -64,12 +64,10 @@ def serve_models(directions: Directions, options: ServerOptions, **settings: Any
 async def _serve(service: Service, listener: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     reloads: list[asyncio.Task[None]] = []
-
-    def reload() -> None:
-        reloads.append(loop.create_task(service.reload()))
-
     if not sys.stderr.isatty():  # else SIGHUP means that the terminal was closed
-        loop.add_signal_handler(signal.SIGHUP, reload)
+        loop.add_signal_handler(
+            signal.SIGHUP, lambda: reloads.append(loop.create_task(service.reload()))
+        )
     await build_server(service, service.options).serve(sockets=[listener])
 
 
@@ -96,10 +94,8 @@ def read_keys(path: Path) -> list[str]:
     """
     keys = [line.strip() for line in input_lines(path) if line.strip()]
     if not keys or min(map(len, keys)) < MIN_KEY_CHARACTERS:
-        raise UserError(
-            f"--keys {path}: each line must be a key of at least {MIN_KEY_CHARACTERS} characters; "
-            "make one with `openssl rand -hex 16`"
-        )
+        rule = f"each line must be a key of at least {MIN_KEY_CHARACTERS} characters"
+        raise UserError(f"--keys {path}: {rule}; make one with `openssl rand -hex 16`")
     return keys
 
 

@@ -6,8 +6,7 @@ Everything here runs in the event loop, and must not block it: what takes time r
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -87,6 +86,7 @@ class ClientGlossary:
 class ClientDocument:
     """A document that a client has sent."""
 
+    identifier: str
     name: str
     """The name that the client gives it."""
     path: Path
@@ -180,13 +180,11 @@ class Service:
             raise HTTPException(404, "glossary_id: there is no such glossary")
         return self.glossaries[glossary_id]
 
-    def choose_glossary(
-        self, glossary_id: str, directions: Iterable[ServedDirection]
-    ) -> dict[str, Any]:
-        """Return the setting for a client's glossary; none if the client names no glossary."""
-        if not glossary_id:
+    def choose_glossary(self, name: str, directions: Sequence[ServedDirection]) -> dict[str, Any]:
+        """Return the setting for a client's glossary; none if `name`, its id, is empty."""
+        if not name:
             return {}
-        chosen = self.find_glossary(glossary_id)
+        chosen = self.find_glossary(name)
         if set(directions) - {chosen.direction}:
             raise HTTPException(400, f"glossary_id: the glossary is for {chosen.direction.name}")
         return {"glossary": chosen.glossary}
@@ -216,9 +214,9 @@ class Service:
             except Exception as error:  # of any library, as below
                 warn(f"{place} stays as it was loaded before: {error}")
                 continue
-            old = self._models.pop(place, fresh)
+            old = self._models.get(place)
             self._models[place] = fresh
-            if old is not fresh:
+            if old is not None:
                 await asyncio.to_thread(_close_model, old)
 
     def close(self) -> None:
@@ -317,11 +315,7 @@ def _cancel_search(started: Future[Future[list[Translation]]]) -> None:
 def join_steps(first: Translation, second: Translation) -> Translation:
     """Return what two models, one after the other, make of a line.
 
-    It has no confidence, because confidence holds for one model.
+    It has neither a confidence nor links between words, because they hold for one model.
     """
-    onward: dict[int, list[int]] = defaultdict(list)
-    for middle, target in second.alignment:
-        onward[middle].append(target)
-    links = {(source, target) for source, middle in first.alignment for target in onward[middle]}
     flags = dict.fromkeys([*first.flags, *second.flags])
-    return replace(second, alignment=links, estimate=Estimate(flags=tuple(flags)))
+    return replace(second, alignment=set(), estimate=Estimate(flags=tuple(flags)))

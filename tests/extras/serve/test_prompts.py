@@ -127,7 +127,7 @@ def test_an_instruction_names_the_languages_unless_the_model_does(
     if expected is None:
         assert answer["status"] == 400
         assert "is not served; choose from fr-de, de-en, en-de" in answer["error"]["message"]
-    assert ask(send, content, model="eng_Latn-deu_Latn")["model"] == "en-de"
+    assert ask(send, content, model="en-de")["model"] == "en-de"
 
 
 def test_items_are_translated_one_by_one_and_come_back_under_their_numbers(send: Send) -> None:

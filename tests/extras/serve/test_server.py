@@ -27,14 +27,13 @@ from estimators import with_languages, write_model_with
 from folders import SENTENCES, as_if_trained, copier_of, train, write_model
 from mtkit.config.target_tags import piece_of_tag
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.estimation.estimator import Estimate
 from mtkit.decoding.text.line import Translation
 from mtkit.errors import MtkitError, UserError
 from mtkit.extras.serve import server as server_module
 from mtkit.extras.serve.directions import find_directions
 from mtkit.extras.serve.interface import decode_entities, encode_entities
 from mtkit.extras.serve.server import DisconnectProtocol, listen, read_keys
-from mtkit.extras.serve.service import ServerOptions, Service, join_steps
+from mtkit.extras.serve.service import ServerOptions, Service
 from nasties import DEEP, INVALID, VALID
 from servers import Running, Send, application, directions_of, held_copier, running
 
@@ -131,7 +130,7 @@ def test_fields_that_cannot_change_a_translation_are_ignored(send: Send, path: s
 
 
 @pytest.mark.parametrize(
-    ("path", "field"), [("/v2/translate", "style_id"), ("/v1/chat/completions", "functions")]
+    ("path", "field"), [("/v2/translate", "style_id"), ("/v1/chat/completions", "tools")]
 )
 def test_what_would_change_a_translation_is_refused_by_name(
     send: Send, path: str, field: str
@@ -750,23 +749,6 @@ def test_alternatives_differ_from_the_translation_which_is_the_same_without_them
             texts = [plain["translatedText"], *answer["alternatives"]]
             assert len(set(texts)) == len(texts)
         assert max(numbers) == 3
-
-
-links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)))
-
-
-@given(links, links)
-def test_words_are_linked_through_a_third_language_if_both_models_link_them(
-    first: set[tuple[int, int]], second: set[tuple[int, int]]
-) -> None:
-    joined = join_steps(
-        Translation("a", alignment=first, estimate=Estimate(("copied",), 0.5)),
-        Translation("b", alignment=second, estimate=Estimate(("copied", "long"), 0.5)),
-    )
-    assert joined.text == "b"
-    assert joined.alignment == {(i, k) for i, j in first for other, k in second if j == other}
-    assert joined.flags == ("copied", "long")
-    assert joined.confidence is None  # confidence holds for one model
 
 
 # ---- the command ----
