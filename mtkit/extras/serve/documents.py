@@ -68,7 +68,8 @@ async def start_document(
 
     work = asyncio.create_task(translate())
     work.add_done_callback(keep)
-    document = ClientDocument(identifier, name, path, work, secrets.token_hex(32))
+    translated = f"{PurePath(name).stem}.{target}{suffix}"
+    document = ClientDocument(identifier, translated, path, work, secrets.token_hex(32))
     service.documents[identifier] = document
     return document
 
@@ -94,9 +95,8 @@ def send_document(document: ClientDocument) -> FileResponse:
     if not document.work.done():
         raise HTTPException(503, "the document is not translated yet", RETRY)
     document.work.result()
-    # Not the type of its name: a browser must not show foreign HTML as a page of this server.
-    unknown = "application/octet-stream"
-    return FileResponse(document.path, filename=document.name, media_type=unknown)
+    # As an attachment: a browser must not show foreign HTML as a page of this server.
+    return FileResponse(document.path, filename=document.name)
 
 
 def _store(upload: UploadFile, suffix: str) -> Path:

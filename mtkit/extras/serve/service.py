@@ -88,7 +88,7 @@ class ClientDocument:
 
     identifier: str
     name: str
-    """The name that the client gives it."""
+    """The name of its translation."""
     path: Path
     """The upload, which its translation replaces."""
     work: asyncio.Task[int]

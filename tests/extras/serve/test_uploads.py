@@ -69,8 +69,7 @@ def test_a_document_of_libretranslate_goes_through_both_models_of_a_pair(server:
     with urlopen(url) as response:
         assert response.read() == HTML
         # Not as a page of this server.
-        assert response.headers["Content-Type"] == "application/octet-stream"
-        assert "attachment; filename*=utf-8''My%20page.html" in str(response.headers)
+        assert "attachment; filename*=utf-8''My%20page.fr.html" in str(response.headers)
 
 
 def test_the_lines_of_a_text_are_translated(send: Send) -> None:

@@ -9,8 +9,6 @@ const [source, target, text, mirror, output, status, details] = [
   "source", "target", "text", "mirror", "output", "status", "details",
 ].map(element);
 
-const MIN_LINE_CHARACTERS = 40; // what a short line counts as for the server
-
 let server = null; // what it translates, and what it allows
 let answer = null; // the translation that is shown
 let running = null; // aborts the request in progress
@@ -19,13 +17,14 @@ let pause = null;
 // ---- talk to the server ----
 
 async function ask(path, body, signal) {
-  const headers = { "Content-Type": "application/json" };
+  const isForm = body instanceof FormData; // whose type the browser adds
+  const headers = isForm ? {} : { "Content-Type": "application/json" };
   if (element("key").value) {
     headers.Authorization = `Bearer ${element("key").value}`;
   }
   const method = body ? "POST" : "GET";
   const response = await fetch(path, {
-    method, headers, signal, body: body && JSON.stringify(body),
+    method, headers, signal, body: isForm ? body : body && JSON.stringify(body),
   });
   const record = await response.json();
   if (!response.ok) {
@@ -41,7 +40,7 @@ async function describeServer() {
   return {
     names: Object.fromEntries(languages.map(({ code, name }) => [code, name])),
     targets: Object.fromEntries(sources.map(({ code, targets }) => [code, targets])),
-    maxCharacters: settings.charLimit,
+    suffixes: settings.supportedFilesFormat,
     needsKey: settings.keyRequired,
   };
 }
@@ -283,54 +282,27 @@ function showDetails() {
 
 // ---- files ----
 
-function* partsOf(lines) {
-  let part = [];
-  let characters = 0;
-  for (const line of lines) {
-    const length = Math.max(line.length + 1, MIN_LINE_CHARACTERS);
-    if (part.length && characters + length > server.maxCharacters / 4) {
-      yield part;
-      part = [];
-      characters = 0;
-    }
-    part.push(line);
-    characters += length;
-  }
-  yield part;
-}
-
 async function translateFile(file) {
   running?.abort();
   const request = new AbortController();
   running = request;
   const save = element("save");
   save.hidden = true;
+  const form = new FormData();
+  form.append("file", file);
+  form.append("source", source.value);
+  form.append("target", target.value);
   try {
-    const decoder = new TextDecoder("utf-8", { fatal: true });
-    const content = decoder.decode(await file.arrayBuffer());
-    const end = content.includes("\r\n") ? "\r\n" : "\n";
-    const lines = content.split(/\r?\n/u);
-    const translated = [];
-    for (const part of partsOf(lines)) {
-      say(`${file.name}: line ${translated.length + 1} of ${lines.length}`);
-      const record = await translate(part, request.signal);
-      translated.push(...record.lines.map((line) => line.text));
-    }
-    URL.revokeObjectURL(save.href);
-    save.href = URL.createObjectURL(new Blob([translated.join(end)], { type: "text/plain" }));
-    save.download = `${file.name.replace(/\.txt$/u, "")}.${target.value}.txt`;
-    save.textContent = `Save ${save.download}`;
+    say(`${file.name} is being translated`);
+    const record = await ask("/translate_file", form, request.signal);
+    save.href = new URL(record.translatedFileUrl).pathname;
+    save.textContent = "Save the translation";
     save.hidden = false;
     say(`${file.name} is translated`);
     save.focus();
   } catch (failure) {
-    if (failure.name === "AbortError") {
-      say(`${file.name}: stopped`);
-    } else if (failure instanceof TypeError && failure.message.includes("decode")) {
-      say(`${file.name} is not a text file in UTF-8`, true);
-    } else {
-      say(`${file.name}: ${failure.message}`, true);
-    }
+    const isStopped = failure.name === "AbortError";
+    say(`${file.name}: ${isStopped ? "stopped" : failure.message}`, !isStopped);
   }
 }
 
@@ -356,6 +328,7 @@ function watchDrops() {
 async function start() {
   server = await describeServer();
   element("key-row").hidden = !server.needsKey;
+  element("file").accept = server.suffixes.join();
   showLanguages();
   source.addEventListener("change", () => {
     fill(target, named(targetsOf(source.value)));
