@@ -26,13 +26,15 @@ PAGE = {**TRANSLATE, "source": "auto", "alternatives": 2, "details": True}
 REQUESTS: dict[str, dict[str, Any]] = {
     "/translate": PAGE,
     "/detect": {"q": "A dog runs."},
+    "/translate_file": TRANSLATE,
+    "/v2/document": DEEPL,
     "/v2/translate": DEEPL,
     "/v1/chat/completions": CHAT,
 }
 PATIENCE_SECONDS = 2
 """How long a client waits for a response."""
 GET_PATHS = ["/", "/page.js", "/languages", "/v1/models", "/v2/languages?type=target", "/health"]
-GET_PATHS += ["/openapi.json", "/v2/usage", "/nothing", "/%ff%00", "/../../etc/passwd"]
+GET_PATHS += ["/download_file/a.txt", "/v2/usage", "/nothing", "/%ff%00", "/../../etc/passwd"]
 GET_PATHS += ["/" + "a" * 9_000]
 VALUES: list[Any] = [None, True, 0, -1, 0.5, 1e308, 2**70, "", "\ud800", "\0", "<script>", "de"]
 VALUES += ["a" * 60_000, "\n" * 3_000, "A dog runs. " * 40, ["a"] * 3_000, {"a": {"b": []}}, [[]]]

@@ -10,7 +10,6 @@ import time
 from collections.abc import Coroutine
 from contextlib import nullcontext
 from functools import partial
-from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -72,8 +71,7 @@ async def _refuse(request: Request, failure: Exception) -> Response:
         error(f"internal error: {type(failure).__name__} at {interface.prefix}", failure)
         failure = HTTPException(500, "internal error")
     elif "endpoint" not in request.scope:  # neither a path of an interface nor a file of the page
-        endpoints = chain.from_iterable(each.endpoints for each in INTERFACES)
-        paths = ", ".join(f"{each.method} {each.path}" for each in endpoints)
+        paths = ", ".join(route.path for route in request.app.routes)
         failure = HTTPException(404, f"there is no such path; choose from {paths}")
     return JSONResponse(interface.refuse(failure), failure.status_code, failure.headers)
 
@@ -85,7 +83,7 @@ class _Gate:
         self._service = service
         self._options = options
         names = ["localhost", options.host, socket.gethostname(), *options.hosts]
-        self._hosts = {name.lower() for name in names}
+        self._hosts = set(map(str.lower, names))
 
     async def answer(self, endpoint: Endpoint, request: Request) -> Response:
         """Answer or refuse one request, and log it if that is asked for."""
@@ -106,9 +104,10 @@ class _Gate:
         if endpoint.method != "GET" and not self._is_known_origin(request):
             raise HTTPException(403, "pages of this site are not served; see --allow-origin")
         is_upload = UPLOAD_TYPE in endpoint.media_types
-        longest = self._options.max_characters * MAX_BYTES_PER_CHARACTER
-        max_bytes = MAX_OTHER_BYTES + (MAX_UPLOAD_BYTES if is_upload else longest)
-        request = _limited(request, max_bytes)
+        max_bytes = self._options.max_characters * MAX_BYTES_PER_CHARACTER
+        if is_upload:
+            max_bytes = MAX_UPLOAD_BYTES
+        request = _limited(request, max_bytes + MAX_OTHER_BYTES)
         try:
             async with self._service.upload_turns if is_upload else nullcontext():
                 fields = await _read_request(endpoint, request)
@@ -154,13 +153,11 @@ class _Gate:
         The time does not depend on where keys differ.
         """
         # Authorization: Bearer KEY, or DeepL-Auth-Key KEY
-        given = key or request.headers.get("authorization", "").partition(" ")[2].strip()
+        given = key or request.headers.get("authorization", "").partition(" ")[2]
         encoded = given.encode("utf-8", "replace")
         matches = [hmac.compare_digest(key.encode(), encoded) for key in self._options.keys]
-        is_open = endpoint.method == "GET" and not endpoint.path.startswith(
-            (OPENAI.prefix, DEEPL.prefix)
-        )
-        is_needed = bool(given) or not is_open
+        is_guarded = endpoint.path.startswith((OPENAI.prefix, DEEPL.prefix))
+        is_needed = bool(given) or is_guarded or endpoint.method != "GET"
         if self._options.keys and is_needed and not any(matches):
             status = 401 if endpoint.path.startswith(OPENAI.prefix) else 403
             raise HTTPException(status, "the key is missing or wrong")

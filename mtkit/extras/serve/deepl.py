@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import uuid4
@@ -37,12 +37,10 @@ from mtkit.extras.serve.service import ClientGlossary, Service
 
 UNLIMITED = 1_000_000_000_000
 """What DeepL reports as the limit of accounts without a limit."""
-
 MAX_STATUS_SECONDS = 2.0
 """How long the status of a document waits for its translation."""
 MAX_GLOSSARIES = 100
-MAX_ENTRIES_CHARACTERS = 4_000_000
-"""Largest size of all glossaries together."""
+"""Most glossaries; each of them is as small as a request."""
 QUOTA_EXCEEDED = 456
 """DeepL's status of a request above such a limit."""
 
@@ -120,15 +118,15 @@ async def _translate(service: Service, fields: TextFields) -> dict[str, Any]:
 
 def _refuse_ignored_text(texts: Sequence[str], tags: TextOrTexts) -> None:
     """Refuse texts with words in an element that the client wants to keep untranslated."""
-    names = [name.strip() for tag in as_list(tags) for name in tag.split(",")]
-    for name in filter(None, names):
+    names = ",".join(as_list(tags)).split(",")
+    for name in filter(None, map(str.strip, names)):
         element = re.compile(rf"<{re.escape(name)}(?:\s[^>]*)?(?<!/)>\s*[^\s<]")
         if any(map(element.search, texts)):
             raise HTTPException(400, f"ignore_tags: text inside <{name[:MAX_ECHO]}> is not kept")
 
 
 async def _start_document(service: Service, fields: DocumentFields) -> dict[str, str]:
-    document = await start_document(
+    document = start_document(
         service, fields.file, fields.source_lang, fields.target_lang, fields.glossary_id
     )
     return {"document_id": document.identifier, "document_key": document.key}
@@ -159,9 +157,7 @@ async def _create_glossary(service: Service, fields: GlossaryFields) -> Response
     direction = service.directions.find(fields.source_lang, fields.target_lang)
     if len(direction.legs) > 1:
         raise HTTPException(400, f"languages: {direction.path} takes two models")
-    stored = service.glossaries
-    size = len(fields.entries) + sum(each.characters for each in stored.values())
-    if len(stored) >= MAX_GLOSSARIES or size > MAX_ENTRIES_CHARACTERS:
+    if len(service.glossaries) >= MAX_GLOSSARIES:
         raise HTTPException(QUOTA_EXCEEDED, "there is no room for this glossary; delete another")
     lines = filter(str.strip, fields.entries.splitlines())
     try:
@@ -172,8 +168,9 @@ async def _create_glossary(service: Service, fields: GlossaryFields) -> Response
         raise HTTPException(400, f"entries: {message}") from None
     except UserError as error:
         raise HTTPException(400, f"entries: {error}") from None
+    glossary_id = str(uuid4())
     record = {
-        "glossary_id": str(uuid4()),
+        "glossary_id": glossary_id,
         "name": fields.name,
         "ready": True,
         "source_lang": direction.source,
@@ -181,8 +178,7 @@ async def _create_glossary(service: Service, fields: GlossaryFields) -> Response
         "creation_time": datetime.now(UTC).isoformat(),
         "entry_count": len(glossary),
     }
-    found = ClientGlossary(glossary, direction, len(fields.entries), record)
-    stored[str(record["glossary_id"])] = found
+    service.glossaries[glossary_id] = ClientGlossary(glossary, direction, record)
     return JSONResponse(record, 201)
 
 
@@ -207,10 +203,14 @@ async def _list_pairs(service: Service, fields: Fields) -> dict[str, Any]:
 
 async def _list_languages(service: Service, fields: LanguagesFields) -> list[dict[str, Any]]:
     directions = service.directions
-    is_target = fields.type == "target"
+    tags = directions.sources
+    codes: Mapping[str, Sequence[str]] = {}
+    if fields.type == "target":
+        tags = directions.targets
+        codes = DEEPL_TARGETS
     languages: list[dict[str, Any]] = []
-    for tag in directions.targets if is_target else directions.sources:
-        for code in (is_target and DEEPL_TARGETS.get(tag)) or [tag.upper()]:
+    for tag in tags:
+        for code in codes.get(tag, [tag.upper()]):
             name = directions.languages.names[tag]
             languages.append({"language": code, "name": name, "supports_formality": False})
     return languages

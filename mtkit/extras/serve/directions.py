@@ -72,10 +72,9 @@ class Directions:
 
     @property
     def choices(self) -> str:
-        """The names of the first directions, for messages."""
+        """The names of the first 20 directions, for messages."""
         names = [direction.name for direction in self.by_pair.values()]
-        rest = ["…"] if len(names) > MAX_NAMED_DIRECTIONS else []
-        return ", ".join(names[:MAX_NAMED_DIRECTIONS] + rest)
+        return ", ".join(names[:MAX_NAMED_DIRECTIONS])
 
     @property
     def sources(self) -> list[str]:
@@ -98,10 +97,6 @@ class Directions:
         if direction is None:
             raise self.refuse(f"{source[:MAX_ECHO]!r} to {target[:MAX_ECHO]!r}")
         return direction
-
-    def find_by_name(self, name: str) -> ServedDirection | None:
-        """Return the direction of a pair that a client names, such as en-de."""
-        return next((each for each in self.by_pair.values() if each.name == name), None)
 
     def refuse(self, asked: str) -> HTTPException:
         """Return the refusal of languages, which says what is served."""
@@ -160,15 +155,18 @@ def open_glossaries(
 
 def _find_legs(place: str) -> list[Leg]:
     """Return the directions of one model, which the user names or its files tell."""
-    match = None if Path(place).exists() else _WITH_PAIR.fullmatch(place)
-    source, target, path = (None, None, place) if match is None else match.groups()
+    source = target = None
+    path = place
+    match = _WITH_PAIR.fullmatch(place)
+    if match and not Path(place).exists():
+        source, target, path = match.groups()
     known = find_model_languages(open_model(path))
     source = known.source if source is None else find_language(source) or source
     targets = known.targets
     if target is not None:
         named = find_language(target) or target
-        tags = targets if any(targets.values()) else {named: None}
-        targets = {language: tag for language, tag in tags.items() if language == named}
+        is_possible = named in targets or not any(targets.values())
+        targets = {named: targets.get(named)} if is_possible else {}
     if source is None or not targets:
         raise UserError(
             f"{place}: the languages of this model are unknown; name source and target, as in "

@@ -7,7 +7,7 @@ import secrets
 import shutil
 from dataclasses import replace
 from pathlib import Path, PurePath
-from tempfile import NamedTemporaryFile
+from tempfile import gettempdir
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -15,7 +15,6 @@ from starlette.responses import FileResponse
 
 from mtkit.decoding.translate import Files, Format, Input, TextInput
 from mtkit.errors import UserError
-from mtkit.extras.serve.directions import MAX_ECHO
 from mtkit.extras.serve.service import RETRY, ClientDocument, Service
 from mtkit.plugins import load_plugin
 
@@ -36,7 +35,7 @@ def list_suffixes() -> list[str]:
     return [".txt", *(suffix for form in formats for suffix in form.suffixes)]
 
 
-async def start_document(
+def start_document(
     service: Service, upload: UploadFile, source: str | None, target: str, glossary_id: str = ""
 ) -> ClientDocument:
     """Start to translate a document.
@@ -44,14 +43,15 @@ async def start_document(
     Raises:
         HTTPException: its name does not end like that of a document, or too many documents wait.
     """
-    name = (upload.filename or "")[-MAX_FILE_NAME:]
+    name = str(upload.filename)[-MAX_FILE_NAME:]
     suffix = PurePath(name.lower()).suffix
     suffixes = list_suffixes()
     if suffix not in suffixes:
         known = ", ".join(suffixes)
-        raise HTTPException(400, f"file: {suffix[:MAX_ECHO]!r} is none of the formats {known}")
+        message = f"file: {suffix!r} is none of the formats {known}"
+        raise HTTPException(400, message)
     _make_room(service)
-    path = await asyncio.to_thread(_store, upload, suffix)
+    path = Path(gettempdir(), f"mtkit-{secrets.token_hex(8)}{suffix}")
     identifier = secrets.token_hex(16)
 
     async def translate() -> int:
@@ -71,6 +71,10 @@ async def start_document(
     translated = f"{PurePath(name).stem}.{target}{suffix}"
     document = ClientDocument(identifier, translated, path, work, secrets.token_hex(32))
     service.documents[identifier] = document
+    # Not in a thread, because the client may go away meanwhile.
+    path.touch(mode=0o600, exist_ok=False)
+    with path.open("wb") as stored:
+        shutil.copyfileobj(upload.file, stored)
     return document
 
 
@@ -99,21 +103,15 @@ def send_document(document: ClientDocument) -> FileResponse:
     return FileResponse(document.path, filename=document.name)
 
 
-def _store(upload: UploadFile, suffix: str) -> Path:
-    with NamedTemporaryFile(prefix="mtkit-", suffix=suffix, delete=False) as stored:
-        shutil.copyfileobj(upload.file, stored)
-    return Path(stored.name)
-
-
 def _drop(service: Service, identifier: str) -> None:
     document = service.documents.pop(identifier, None)
-    if document is not None:
+    if document:
         document.path.unlink(missing_ok=True)
 
 
 def _make_room(service: Service) -> None:
     """Drop the oldest translation if there is no room for another document."""
-    done = [name for name, document in service.documents.items() if document.work.done()]
+    done = [each.identifier for each in service.documents.values() if each.work.done()]
     if len(service.documents) >= MAX_DOCUMENTS:
         if not done:
             raise HTTPException(429, "too many documents are waiting; try again later", RETRY)
@@ -126,8 +124,7 @@ async def _translate(
     """Replace a document by its translation, and return the number of its characters."""
     document, lines = await asyncio.to_thread(_open_document, path)
     service.measure([max(lines, key=len, default="")])
-    limit = service.options.max_characters
-    beginning = " ".join(lines[:limit])[:limit]
+    beginning = " ".join(lines)[: service.options.max_characters]
     directions, _ = await service.choose_directions([beginning], source, target)
     settings = service.choose_glossary(glossary_id, directions)
     (direction,) = directions
@@ -138,8 +135,8 @@ async def _translate(
     written = bytearray()
     for start in range(0, len(lines), LINES_AT_ONCE):
         window = lines[start : start + LINES_AT_ONCE]
-        tasks = [service.translate_line(line, direction, settings) for line in window]
-        for number, translation in enumerate(await asyncio.gather(*tasks), start + 1):
+        works = [service.translate_line(line, direction, settings) for line in window]
+        for number, translation in enumerate(await asyncio.gather(*works), start + 1):
             written += document.output(number, translation)
     written += await asyncio.to_thread(document.end)
     await asyncio.to_thread(path.write_bytes, written)

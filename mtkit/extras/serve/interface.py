@@ -67,8 +67,10 @@ class Endpoint:
     method: Literal["GET", "POST", "DELETE"]
     path: str
     answer: Callable[..., Coroutine[Any, Any, Any]]
-    """Returns a response, or data for one in JSON; it gets the service, the fields and, by their
-    names, parts of the path."""
+    """Returns a response, or data for one in JSON.
+
+    It gets the service, the fields and, by their names, parts of the path.
+    """
     fields: type[Fields] = Fields
     media_types: Sequence[str] = (JSON_TYPE, FORM_TYPE)
     """How the fields of a POST request may come."""
@@ -96,7 +98,7 @@ def read_fields(kind: type[Fields], content: bytes | Mapping[str, Any]) -> Field
             return kind.model_validate_json(content)
         return kind.model_validate(content, strict=False)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = error.errors()[0]
         name = dotted(first["loc"])[:MAX_ECHO] or "the request"
         raise HTTPException(400, f"{name}: {first['msg']}") from None
 

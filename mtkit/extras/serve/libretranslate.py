@@ -97,7 +97,8 @@ def _join_alternatives(lines: Sequence[Translation]) -> list[str]:
     """
     texts: list[str] = []
     for others in zip_longest(*(line.alternatives for line in lines)):
-        texts.append(join_lines([other or line for other, line in zip(others, lines, strict=True)]))
+        pairs = zip(others, lines, strict=True)
+        texts.append(join_lines([other or line for other, line in pairs]))
     return texts
 
 
@@ -119,7 +120,7 @@ def _describe(ranking: Ranking) -> list[dict[str, Any]]:
 
 
 async def _translate_file(service: Service, fields: FileFields) -> dict[str, str]:
-    document = await start_document(service, fields.file, fields.source, fields.target)
+    document = start_document(service, fields.file, fields.source, fields.target)
     await document.work
     name = f"{document.identifier}{document.path.suffix}"
     return {"translatedFileUrl": f"{fields.address}download_file/{name}"}
@@ -146,7 +147,6 @@ async def _list_languages(service: Service, fields: Fields) -> list[dict[str, An
 async def _tell_settings(service: Service, fields: Fields) -> dict[str, Any]:
     return {
         "charLimit": service.options.max_characters,
-        "filesTranslation": True,
         "keyRequired": bool(service.options.keys),
         "supportedFilesFormat": list_suffixes(),
     }

@@ -46,15 +46,14 @@ class ChatFields(Fields):
     messages: list[ChatMessage]
     stream: bool = False
     stream_options: dict[str, Any] = Field({})
-    temperature: float = Field(0, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
-    seed: int | None = Field(None, ge=0, le=2**63 - 1)
+    temperature: float = 0
+    top_p: float | None = None
+    seed: int | None = None
     n: Literal[1] = 1
     response_format: dict[Literal["type"], Literal["text"]] = Field({})
     glossary_id: str = ""
     frequency_penalty: Refused = None
     presence_penalty: Refused = None
-    logit_bias: Refused = None
     tools: Refused = None
 
     @property
@@ -134,7 +133,7 @@ async def _stream(
 
 
 def _choice(reason: str | None, **content: Any) -> dict[str, Any]:
-    return {"index": 0, **content, "logprobs": None, "finish_reason": reason}
+    return {"index": 0, **content, "finish_reason": reason}
 
 
 def _event(content: dict[str, Any], **others: Any) -> bytes:
@@ -148,9 +147,9 @@ async def _find_direction(service: Service, model: str, message: ChatText) -> Se
     every name means it.
     """
     directions = list(service.directions.by_pair.values())
-    named = service.directions.find_by_name(model)
-    if named is not None:
-        return named
+    for direction in directions:
+        if direction.name == model:
+            return direction
     text = "\n".join(message.texts)
     if message.target:
         (direction,), _ = await service.choose_directions([text], message.source, message.target)

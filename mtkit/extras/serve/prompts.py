@@ -36,7 +36,8 @@ PROMPTS = (
 )
 """Forms of a message: * stands for up to 200 characters but colons, a space for any white space.
 
-For no characters, the space before * is not needed, either."""
+For no characters, the space before * is not needed, either.
+"""
 FIELDS = {
     "{source}": r"(?P<source>[^\n:]{1,40}?)",
     "{target}": r"(?P<target>[^\n:]{1,40}?)",
@@ -80,9 +81,10 @@ def read_message(content: str, own_prompts: Sequence[str] = ()) -> ChatText:
     for prompt in (*own_prompts, *PROMPTS):
         before, after = compile_prompt(prompt)
         match = before.match(stripped[:MAX_INSTRUCTION])
-        languages: dict[str, Any] = match.groupdict() if match else {}
-        # "Translate this to the left: …" is a text.
-        if match and stripped.endswith(after) and all(map(_is_language, languages.values())):
+        if match is None or not stripped.endswith(after):
+            continue
+        languages: dict[str, Any] = match.groupdict()
+        if all(map(_is_language, languages.values())):  # else a text, such as "… to the left: …"
             text = _unwrap(stripped[match.end() :].removesuffix(after).strip())
             return replace(_read_json(text) or _read_lines(text), **languages)
     items = _read_json(content)
@@ -129,7 +131,8 @@ def _read_lines(text: str) -> ChatText:
     """Return a message with a text for each line; the numbers of items are no text."""
     lines = text.split("\n")
     numbers = [int(match[1]) for line in lines if (match := _NUMBER.match(line))]
-    has_items = len(numbers) > 1 and all(other - one == 1 for one, other in pairwise(numbers))
+    steps = {other - one for one, other in pairwise(numbers)}
+    has_items = steps == {1}
     texts: list[str] = []
     literals: list[str] = []
     for line in lines:

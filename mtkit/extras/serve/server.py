@@ -27,8 +27,11 @@ MAX_CONNECTIONS = 900
 """Below the number of files that a process may usually open, which is 1,024."""
 CLIENT_SECONDS = 60.0
 """The server looks so often whether it waits for the same thing from a client as before."""
-HEADERS = [("Cache-Control", "no-cache"), ("X-Content-Type-Options", "nosniff")]
-HEADERS += [("X-Frame-Options", "DENY")]
+HEADERS = [
+    ("Cache-Control", "no-cache"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+]
 """Headers of every response."""
 
 
@@ -73,13 +76,13 @@ async def _serve(service: Service, listener: socket.socket) -> None:
 
 def build_server(service: Service, options: ServerOptions) -> Server:
     """Return a server that logs nothing, because logs would hold what clients send."""
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     config = Config(
         build_application(service, options),
         http=DisconnectProtocol,
         ws="none",
         log_config=None,
         log_level=logging.CRITICAL + 1,
-        access_log=False,
         headers=HEADERS,
         limit_concurrency=MAX_CONNECTIONS,
     )
@@ -93,7 +96,7 @@ def read_keys(path: Path) -> list[str]:
         UserError: the file cannot be read or holds no key, or a key is short.
     """
     keys = [line.strip() for line in input_lines(path) if line.strip()]
-    if not keys or min(map(len, keys)) < MIN_KEY_CHARACTERS:
+    if min(map(len, keys), default=0) < MIN_KEY_CHARACTERS:
         rule = f"each line must be a key of at least {MIN_KEY_CHARACTERS} characters"
         raise UserError(f"--keys {path}: {rule}; make one with `openssl rand -hex 16`")
     return keys
@@ -143,7 +146,7 @@ class DisconnectProtocol(H11Protocol):
         has_response = cycle is None or cycle.response_complete
         is_waiting = has_response or cycle.more_body or self.flow.write_paused
         awaited = (cycle, has_response, self.flow.write_paused) if is_waiting else None
-        if awaited is not None and awaited == self._awaited_before:
+        if awaited and awaited == self._awaited_before:
             self.transport.abort()
         self._awaited_before = awaited
         self._timer = self.loop.call_later(CLIENT_SECONDS, self._poll_disconnect)

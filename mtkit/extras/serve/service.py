@@ -77,7 +77,6 @@ class ClientGlossary:
 
     glossary: Glossary
     direction: ServedDirection
-    characters: int
     record: Mapping[str, Any]
     """What clients are told of it."""
 
@@ -216,7 +215,7 @@ class Service:
                 continue
             old = self._models.get(place)
             self._models[place] = fresh
-            if old is not None:
+            if old:
                 await asyncio.to_thread(_close_model, old)
 
     def close(self) -> None:
@@ -317,5 +316,5 @@ def join_steps(first: Translation, second: Translation) -> Translation:
 
     It has neither a confidence nor links between words, because they hold for one model.
     """
-    flags = dict.fromkeys([*first.flags, *second.flags])
-    return replace(second, alignment=set(), estimate=Estimate(flags=tuple(flags)))
+    estimate = Estimate(flags=(*first.flags, *second.flags))
+    return replace(second, alignment=set(), estimate=estimate)

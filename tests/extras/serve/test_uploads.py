@@ -112,17 +112,18 @@ def test_no_document_is_accepted_while_too_many_wait_and_other_requests_are_answ
     monkeypatch.setattr(documents, "MAX_DOCUMENTS", 2)
     monkeypatch.setattr("mtkit.extras.serve.deepl.MAX_STATUS_SECONDS", 0)
     translator, engine = held_copier()
-    with running({"en-de": translator}, directions_of("en-de")) as server:
+    with (
+        running({"en-de": translator}, directions_of("en-de")) as server,
+        httpx.Client(base_url=server.url) as client,
+    ):
 
         def start() -> httpx.Response:
             form = {"source_lang": "EN", "target_lang": "DE"}
-            return httpx.post(
-                f"{server.url}/v2/document", files={"file": ("a.html", HTML)}, data=form
-            )
+            return client.post("/v2/document", files={"file": ("a.html", HTML)}, data=form)
 
         def ask(document: dict[str, str], what: str = "", **fields: str) -> httpx.Response:
-            url = f"{server.url}/v2/document/{document['document_id']}{what}"
-            return httpx.post(url, json=document | fields)
+            path = f"/v2/document/{document['document_id']}{what}"
+            return client.post(path, json=document | fields)
 
         first, second = start().json(), start().json()
         refused = start()
