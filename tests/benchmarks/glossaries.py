@@ -19,7 +19,6 @@ from mtkit.decoding.text.demands import find_unmet
 from mtkit.decoding.text.line import Translation
 from mtkit.decoding.text.text import Text
 from mtkit.extras.terms.files import open_terms
-from mtkit.extras.terms.index import index_of
 from mtkit.extras.terms.terms import TermDemand
 from mtkit.scoring.line_files import load_lines
 from mtkit.scoring.metrics import score
@@ -93,7 +92,7 @@ def find_lines(
     sources: Sequence[str], references: Sequence[str], entries: Mapping[str, Sequence[str]]
 ) -> list[tuple[str, str, list[TermDemand]]]:
     """Return the first lines with terms, with their references and what these have."""
-    index = index_of(open_terms({term: words[0] for term, words in entries.items()}))
+    index = open_terms({term: words[0] for term, words in entries.items()}).index
     found: list[tuple[str, str, list[TermDemand]]] = []
     for source, reference in zip(sources, references, strict=True):
         terms = index.find_terms(source)

@@ -63,7 +63,6 @@ from mtkit.extras.adapt.new_pieces import learn_pieces
 from mtkit.extras.protect.protect import protect
 from mtkit.extras.tables.layout import find_texts, has_header
 from mtkit.extras.terms.files import open_terms, read_terms
-from mtkit.extras.terms.index import index_of
 from mtkit.extras.terms.terms import TermDemand
 from mtkit.report import silently, table
 from mtkit.scoring.memory import translate_by_memory
@@ -379,8 +378,8 @@ def are_met(terms: Iterable[str], text: str) -> None:
 def find_in_hostile_glossary(text: str) -> None:
     """Look for terms that begin alike, have many lengths, and end otherwise than the line."""
     glossary = open_terms({f"{'He ' * count}x": "y" for count in range(1, 100)})
-    index_of(glossary).find_terms(text)
-    index_of(glossary).find_terms("He " * (len(text) // 3))
+    glossary.index.find_terms(text)
+    glossary.index.find_terms("He " * (len(text) // 3))
     are_met([f"{'He ' * count}x" for count in range(1, 10)], text)
 
 

@@ -55,9 +55,8 @@ def open_terms(glossary: str | Path | Mapping[str, Any] | Glossary) -> TermGloss
     concepts: list[Concept] = []
     for number, (source, target) in enumerate(glossary.items(), 1):
         targets = target if isinstance(target, list | tuple) else [target or ""]
-        for text in (source, *targets):
-            if not isinstance(text, str):
-                raise TypeError(f"glossary: expected texts, not {source!r}: {target!r}")
+        if not all(isinstance(text, str) for text in (source, *targets)):
+            raise TypeError(f"glossary: expected texts, not {source!r}: {target!r}")
         cells = [source, "\n".join(targets)]
         concepts.append(_read_row(cells, place, number))
     return TermGlossary(concepts, name="glossary")
@@ -105,7 +104,10 @@ def load_terms(path: Path) -> TermGlossary:
                 f"{place(number)}: no tab; write: source, tab, target (after a term that stays "
                 "untranslated: a tab, and nothing else)"
             )
-        chosen = [cells[column] if column < len(cells) else "" for column in header.columns]
+        chosen: list[str] = []
+        for column in header.columns:
+            cell = cells[column] if column < len(cells) else ""
+            chosen.append(cell)
         if any(map(str.strip, chosen)):
             concepts.append(_read_row(chosen, place, number))
     languages = header.languages if header else (None, None)
@@ -114,18 +116,19 @@ def load_terms(path: Path) -> TermGlossary:
 
 def _find_header(cells: Sequence[str]) -> _Header | None:
     """Return the columns that the first row names; None if it is an entry."""
-    named = [number for number, cell in enumerate(cells) if is_column_name(cell)]
+    languages: dict[int, str | None] = {}
+    """What the columns with a name are: a language, or a side."""
     columns: dict[str, int] = {}
     """The first column of each language."""
-    sides: list[int] = []
-    for number in named:
-        language = _language_of(cells[number].strip())
-        if language is None:
-            sides.append(number)
-        else:
-            columns.setdefault(language, number)
+    for number, cell in enumerate(cells):
+        if is_column_name(cell):
+            language = _language_of(cell.strip())
+            languages[number] = language
+            if language is not None:
+                columns.setdefault(language, number)
     if len(columns) > 1:
         return _Header(list(columns.values()), list(columns))
+    sides = [number for number, language in languages.items() if language is None]
     if len(sides) < 2:
         sides = sorted([*sides, *columns.values()])
     if len(sides) < 2:  # such as the entry English, Englisch
@@ -135,8 +138,7 @@ def _find_header(cells: Sequence[str]) -> _Header | None:
     is_source_second = cells[second].strip().lower() in NAMES_OF_SOURCES
     if is_target_first or is_source_second:
         first, second = second, first
-    languages = {number: language for language, number in columns.items()}
-    return _Header((first, second), (languages.get(first), languages.get(second)))
+    return _Header((first, second), (languages[first], languages[second]))
 
 
 def _language_of(cell: str) -> str | None:
@@ -175,19 +177,14 @@ def _read_row(cells: Sequence[str], place: Callable[[int], str], number: int) ->
         UserError: the row is faulty; `place` names it by its number.
     """
     concept = tuple(map(split_cell, cells))
-    problem = _find_problem(concept)
-    if problem is not None:
+    terms = list(chain.from_iterable(concept))
+    problem = ""
+    if len(concept) == 2 and not concept[0]:
+        problem = "no source; write: source, tab, target"
+    elif any(len(term) > MAX_TERM_CHARACTERS for term in terms):
+        problem = f"over {MAX_TERM_CHARACTERS} characters; give terms, not texts"
+    elif any("\ufffd" in term for term in terms):
+        problem = "not UTF-8; convert the file, for example with: iconv -f CP1252 -t UTF-8"
+    if problem:
         raise UserError(f"{place(number)}: {problem}")
     return concept
-
-
-def _find_problem(concept: Concept) -> str | None:
-    """Return what is wrong with the terms of a row; None if nothing is."""
-    if len(concept) == 2 and not concept[0]:
-        return "no source; write: source, tab, target"
-    for term in chain.from_iterable(concept):
-        if len(term) > MAX_TERM_CHARACTERS:
-            return f"over {MAX_TERM_CHARACTERS} characters; give terms, not texts"
-        if "\ufffd" in term:
-            return "not UTF-8; convert the file, for example with: iconv -f CP1252 -t UTF-8"
-    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import permutations
@@ -17,6 +18,7 @@ from mtkit.corpus.files import tell_once
 from mtkit.corpus.text import is_blank, normalise
 from mtkit.decoding.glossary import GLOSSARY, Direction, Glossary
 from mtkit.errors import UserError
+from mtkit.extras.terms.index import TermIndex, Terms
 from mtkit.report import plural, say
 
 COMMENT = "#"
@@ -28,8 +30,6 @@ HEADER_OF_SIDES = "source\ttarget"
 TERM_SEPARATOR = "\u2028"
 """Stands between terms in a cell of a saved glossary; no term contains a line separator."""
 
-Terms = tuple[str, ...]
-"""Terms of one language that mean the same, the best one first."""
 Concept = Sequence[Terms]
 """Terms that mean the same, in each language of the glossary."""
 
@@ -56,29 +56,26 @@ class TermGlossary(Glossary):
     def __len__(self) -> int:
         return len(self.concepts)
 
-    def __repr__(self) -> str:
-        return f"<Glossary: {plural(len(self), 'term')}>"
-
     @cached_property
     def entries(self) -> Mapping[str, Terms]:
         """The translations of each term in the first column; none if it stays untranslated.
 
         The first translation is put in, but each of them will do.
         """
-        entries: dict[str, Terms] = {}
-        repeated: dict[str, list[str]] = {}
+        targets_of: defaultdict[str, list[str]] = defaultdict(list)
         for sources, targets, *_ in self.concepts:
             for source in sources:
-                if source in entries:
-                    repeated.setdefault(source, [*entries[source]]).extend(targets)
-                else:
-                    entries[source] = targets
-        for source, all_targets in repeated.items():
-            entries[source] = tuple(dict.fromkeys(all_targets))
-        for source, targets in entries.items():
-            if targets == (source,):
-                entries[source] = ()
+                targets_of[source] += targets
+        entries: dict[str, Terms] = {}
+        for source, all_targets in targets_of.items():
+            distinct = tuple(dict.fromkeys(all_targets))
+            entries[source] = () if distinct == (source,) else distinct
         return entries
+
+    @cached_property
+    def index(self) -> TermIndex:
+        """What finds the terms in a text."""
+        return TermIndex(self.entries)
 
     def directed(self, languages: Direction) -> TermGlossary:
         """Return the glossary with the columns of a model's source and target language.

@@ -8,20 +8,23 @@ names, for each first word, how many words such terms have.
 from __future__ import annotations
 
 import re
-from functools import cache, cached_property
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from mtkit.corpus.characters import is_capital, is_in_capitals, is_sign
 from mtkit.decoding.text.case import has_no_case
 from mtkit.decoding.text.words import WITHIN_SENTENCE, tokens_of
-from mtkit.extras.terms.glossary import TermGlossary, Terms
 
 MIN_TITLE_LETTERS = 3
 """Shorter words are often small in titles, such as "of" and "to"."""
+
+Terms = tuple[str, ...]
+"""Terms of one language that mean the same, the best one first."""
+
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WHITE = re.compile(r"\s")
-_PLAIN_TERM = re.compile(r"[A-Za-z0-9]+(?: [A-Za-z0-9]+)*")
 
 
 class Term(NamedTuple):
@@ -35,31 +38,22 @@ class Term(NamedTuple):
     """Whether it stays untranslated."""
 
 
-def _measure(source: str) -> tuple[str, int]:
-    """Return the first word of a term, and its number of words."""
-    if _PLAIN_TERM.fullmatch(source):  # most terms; three times as fast
-        return source.partition(" ")[0], source.count(" ") + 1
-    words = tokens_of(source)
-    start, end = words[0]
-    return source[start:end], len(words)
-
-
 class TermIndex:
     """The entries of a glossary, by their first words."""
 
-    def __init__(self, glossary: TermGlossary) -> None:
-        self._entries = glossary.entries
-        self._lengths: dict[str, int] = {}
-        """By the first word of terms, in small letters: bit n is set if one of them has n words."""
+    def __init__(self, entries: Mapping[str, Terms]) -> None:
+        self._entries = entries
+        self._lengths: defaultdict[str, set[int]] = defaultdict(set)
+        """How many words terms have, by the first of them in small letters."""
         self._spellings: dict[str, str] = {}
         """Terms that are not in small letters, by their small letters."""
-        for source in self._entries:
+        for source in entries:
             folded = source.casefold()
             if folded != source:
                 self._spellings.setdefault(folded, source)
-            first, length = _measure(source)
-            first = first.casefold()
-            self._lengths[first] = self._lengths.get(first, 0) | 1 << length
+            words = tokens_of(source)
+            start, end = words[0]
+            self._lengths[source[start:end].casefold()].add(len(words))
 
     def find_terms(self, text: str, line: str | None = None) -> list[Term]:
         """Return the terms in a text, in order; they do not overlap.
@@ -68,7 +62,6 @@ class TermIndex:
         """
         words = tokens_of(text)
         spaced = _WHITE.sub(" ", text)  # a no-break space is as good as another
-        case = _LineCase(text if line is None else line)
         terms: list[Term] = []
         first = 0  # the first word; signs before it, such as a list mark, begin no sentence
         while first < len(words) and is_sign(text[words[first][0]]):
@@ -76,23 +69,28 @@ class TermIndex:
         number = 0
         while number < len(words):
             start, end = words[number]
-            lengths = self._lengths.get(spaced[start:end].casefold(), 0)
-            count = 0
-            for length in _bits(lengths) if lengths else ():
-                if number + length > len(words):
+            lengths = self._lengths.get(spaced[start:end].casefold(), ())
+            before = spaced[slice(*words[number - 1])] if number > first else ""
+            number += 1
+            for length in sorted(lengths, reverse=True):
+                following = number - 1 + length
+                if following > len(words):
                     continue
-                end = words[number + length - 1][1]
-                before = spaced[slice(*words[number - 1])] if number > first else ""
-                targets = self._targets_of(spaced[start:end], before, case)
+                _, end = words[following - 1]
+                targets = self._targets_of(spaced[start:end], before, line or text)
                 if targets is not None:
-                    is_kept = not targets
-                    terms.append(Term(start, end, targets or (text[start:end],), is_kept))
-                    count = length
+                    term = Term(
+                        start=start,
+                        end=end,
+                        targets=targets or (text[start:end],),
+                        is_kept=not targets,
+                    )
+                    terms.append(term)
+                    number = following
                     break
-            number += count or 1
         return terms
 
-    def _targets_of(self, written: str, before: str, case: _LineCase) -> Terms | None:
+    def _targets_of(self, written: str, before: str, line: str) -> Terms | None:
         """Return the targets of a term by the rules of case; None if it is not in the glossary.
 
         `before`: the word or sign before it.
@@ -102,49 +100,15 @@ class TermIndex:
             return targets
         folded = written.casefold()
         source = folded if folded in self._entries else self._spellings.get(folded)
-        if source is None:
-            return None
-        if not (case.is_in_capitals or _may_be_written(source, written, before, case)):
+        if source is None or not _may_be_written(source, written, before, line):
             return None
         return self._entries[source]
 
 
-_INDICES: WeakKeyDictionary[TermGlossary, TermIndex] = WeakKeyDictionary()
-
-
-def index_of(glossary: TermGlossary) -> TermIndex:
-    """Return the index of a glossary, which is made once."""
-    index = _INDICES.get(glossary)
-    if index is None:
-        index = TermIndex(glossary)
-        _INDICES[glossary] = index
-    return index
-
-
-class _LineCase:
-    """The case of a whole line, which few terms depend on."""
-
-    def __init__(self, line: str) -> None:
-        self._line = line
-
-    @cached_property
-    def is_in_capitals(self) -> bool:
-        return is_in_capitals(self._line)
-
-    @cached_property
-    def is_title(self) -> bool:
-        """Whether the line is In Title Case: its first word, and each of three letters or more."""
-        if has_no_case(self._line):
-            return True
-        first, *others = _LETTERS.findall(self._line)
-        long = [word for word in others if len(word) >= MIN_TITLE_LETTERS]
-        if len(others) < 2 or not long:
-            return False
-        return all(is_capital(word[0]) for word in (first, *long))
-
-
-def _may_be_written(source: str, written: str, before: str, case: _LineCase) -> bool:
-    """Return whether a line that is not in capitals may write a term so."""
+def _may_be_written(source: str, written: str, before: str, line: str) -> bool:
+    """Return whether a line may write a term so."""
+    if is_loud(line):
+        return True
     if any(map(is_capital, source)):
         return False  # a name or an abbreviation: only as it is written in the glossary
     if is_in_capitals(written):
@@ -152,11 +116,22 @@ def _may_be_written(source: str, written: str, before: str, case: _LineCase) -> 
     is_start = not before or (is_sign(before[-1]) and before not in WITHIN_SENTENCE)
     if is_start and written[1:] == source[1:]:
         return True
-    return is_capital(written[0]) and case.is_title
+    return is_capital(written[0]) and _is_title(line)
 
 
-@cache
-def _bits(number: int) -> tuple[int, ...]:
-    """Return the bits of a number that are set, the highest first."""
-    bits = range(number.bit_length())
-    return tuple(bit for bit in reversed(bits) if number >> bit & 1)
+@lru_cache(maxsize=4)  # few terms depend on the case of the line
+def is_loud(line: str) -> bool:
+    """Return whether a line is in capitals."""
+    return is_in_capitals(line)
+
+
+@lru_cache(maxsize=4)
+def _is_title(line: str) -> bool:
+    """Return whether a line is In Title Case: its first word, and each of three letters or more."""
+    if has_no_case(line):
+        return True
+    first, *others = _LETTERS.findall(line)
+    long = [word for word in others if len(word) >= MIN_TITLE_LETTERS]
+    if len(others) < 2 or not long:
+        return False
+    return all(is_capital(word[0]) for word in (first, *long))

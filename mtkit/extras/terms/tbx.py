@@ -1,7 +1,6 @@
 """Read termbases (`.tbx`, ISO 30042): entries that have terms in several languages.
 
-Versions 2 and 3 are read, in all dialects. A document type is accepted, but never loaded; one that
-defines entities is refused.
+Versions 2 and 3 are read, in all dialects. A document type is accepted, but never loaded.
 """
 
 from __future__ import annotations
@@ -10,15 +9,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from mtkit.config.language_codes import find_language
-from mtkit.corpus.files import PACKING_ERRORS, existing_file, unpack
+from mtkit.corpus.files import PACKING_ERRORS, open_existing, unpack
 from mtkit.errors import UserError
-from mtkit.extras.terms.glossary import Concept, TermGlossary, Terms, clean_terms
+from mtkit.extras.terms.glossary import Concept, TermGlossary, clean_terms
+from mtkit.extras.terms.index import Terms
 
 ENTRIES = ("{*}termEntry", "{*}conceptEntry")
 SECTIONS = ("{*}langSet", "{*}langSec")
 GROUPS = ("{*}tig", "{*}ntig", "{*}termSec")
 STATUSES = ("administrativeStatus", "normativeAuthorization")
 """What says whether a term may be used: the type of a note, or the name of an element."""
+STATUS_ELEMENTS = ("{*}termNote", "{*}administrativeStatus", "{*}normativeAuthorization")
 FORBIDDEN = ("deprecated", "superseded", "obsolete", "forbidden")
 """How the status of a term begins that nobody shall use."""
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -32,30 +33,26 @@ def read_termbase(path: str) -> TermGlossary:
         UserError: the file is damaged or not TBX, or has not two languages.
     """
     entries = [terms for terms in _read_entries(path) if len(terms) > 1]
-    languages = list(dict.fromkeys(language for terms in entries for language in terms))
-    if not languages:
+    if not entries:
         raise UserError(f"{path}: no entry has terms in two languages; export it again as TBX")
-    concepts: list[Concept] = [
-        [terms.get(language, ()) for language in languages] for terms in entries
-    ]
-    return TermGlossary(concepts, languages, path)
+    languages: dict[str, None] = {}
+    for terms in entries:
+        languages |= dict.fromkeys(terms)
+    concepts: list[Concept] = []
+    for terms in entries:
+        concepts.append([terms.get(language, ()) for language in languages])
+    return TermGlossary(concepts, list(languages), path)
 
 
 def _read_entries(path: str) -> Iterator[dict[str, Terms]]:
     """Yield the terms of each entry, by their languages."""
     from lxml.etree import XMLSyntaxError, iterparse
 
-    with open(existing_file(path), "rb") as file:
+    with open_existing(path) as file:
         packing, content = unpack(file, path)
-        events = iterparse(
-            content, tag=ENTRIES, load_dtd=False, no_network=True, resolve_entities=False
-        )
         try:
-            for _, entry in events:
-                document_type = entry.getroottree().docinfo.internalDTD
-                entities = () if document_type is None else document_type.iterentities()
-                if any(entities):
-                    raise UserError(f"{path}: the document type defines entities; remove them")
+            # libxml2 refuses entities that expand to much text.
+            for _, entry in iterparse(content, tag=ENTRIES, resolve_entities="internal"):
                 yield _read_entry(entry)
                 entry.clear()
         except XMLSyntaxError as error:
@@ -88,7 +85,7 @@ def _read_entry(entry: Any) -> dict[str, Terms]:
 
 def _status_of(group: Any) -> str:
     """Return whether a term may be used, such as "deprecatedTerm-admn-sts"; "" if it is unknown."""
-    for note in group.iter("{*}termNote", *(f"{{*}}{name}" for name in STATUSES)):
+    for note in group.iter(*STATUS_ELEMENTS):
         if note.get("type", STATUSES[0]) in STATUSES:
             return note.get("value") or note.text or ""
     return ""

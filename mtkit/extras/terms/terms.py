@@ -11,15 +11,14 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 
-from mtkit.corpus.characters import is_in_capitals
 from mtkit.decoding.text.case import uppercase
 from mtkit.decoding.text.demands import Demand, demands_within
 from mtkit.decoding.text.line import Context, Segment
 from mtkit.decoding.text.words import tokens_of
 from mtkit.extras.terms.glossary import TermGlossary
-from mtkit.extras.terms.index import Term, index_of
+from mtkit.extras.terms.index import is_loud
 
 _HANGUL = re.compile("[\uac00-\ud7a3]")
 _PARTICLE = re.compile(r"(?<=[^\W\uac00-\ud7a3])(?=[\uac00-\ud7a3])")
@@ -62,35 +61,29 @@ def demand_terms(segment: Segment, context: Context) -> list[Segment]:
     if not glossary:
         return [segment]
     assert isinstance(glossary, TermGlossary)
-    terms = index_of(glossary).find_terms(segment.string, segment.line.text)
+    terms = glossary.index.find_terms(segment.string, segment.line.text)
     if not terms:
         return [segment]
     demands = [*demands_within(segment.text, segment.demands)]
     has_dotless_i = context.request.settings.dotless_i in ("target", "both")
-    is_loud = is_in_capitals(segment.line.text)
+    is_line_loud = is_loud(segment.line.text)
+    origin = segment.text.origin
     for term in terms:
-        demand = _demand(term, segment)
+        targets = term.targets
         is_as_in_glossary = segment.string[term.start : term.end] in glossary.entries
-        if is_loud and not (is_as_in_glossary or term.is_kept):
-            capitalise = partial(uppercase, dotless_i=has_dotless_i)
-            first, *others = map(capitalise, term.targets)
-            demand = replace(demand, text=first, others=others)
+        if is_line_loud and not (is_as_in_glossary or term.is_kept):
+            targets = tuple(uppercase(target, dotless_i=has_dotless_i) for target in targets)
+        demand = TermDemand(
+            start=origin[term.start],
+            end=origin[term.end - 1] + 1,
+            text=targets[0],
+            others=targets[1:],
+            takes_case=not term.is_kept,
+            is_kept=term.is_kept,
+        )
         demands.append(demand)
     demands.sort(key=lambda demand: demand.start)
     return [replace(segment, demands=demands)]
-
-
-def _demand(term: Term, segment: Segment) -> TermDemand:
-    """Return the demand of a term by its place in the line."""
-    origin = segment.text.origin
-    return TermDemand(
-        start=origin[term.start],
-        end=origin[term.end - 1] + 1,
-        text=term.targets[0],
-        others=term.targets[1:],
-        takes_case=not term.is_kept,
-        is_kept=term.is_kept,
-    )
 
 
 class _Words:
@@ -103,7 +96,9 @@ class _Words:
         self._written = _split_words(text)
         self._plain = _plain_words(self._written)
         self._longest_first = sorted(
-            range(len(self._plain)), key=lambda place: len(self._plain[place]), reverse=True
+            range(len(self._plain)),
+            key=lambda place: len(self._plain[place]),
+            reverse=True,
         )
         self._places: dict[int | None, dict[str, list[int]]] = {}
         """The places of the words that begin alike, by how many letters they have in common."""
@@ -112,11 +107,13 @@ class _Words:
         """Return at most `most` places at which the words of a term follow each other."""
         written = _split_words(term)
         words = _plain_words(written)
-        lengths = [None if is_kept else _count_common(word) for word in words]
+        lengths: list[int | None] = []
+        for word in words:
+            lengths.append(None if is_kept else _count_common(word))
+        places_of_words = list(map(self._find_places, words, lengths))
         # Where its rarest word is, because many terms may have a word in common.
-        number, places = min(
-            enumerate(map(self._find_places, words, lengths)), key=lambda each: len(each[1])
-        )
+        places = min(places_of_words, key=len)
+        number = places_of_words.index(places)
         found: set[int] = set()
         for place in places[: MAX_PLACES + most]:
             start = place - number
@@ -126,7 +123,8 @@ class _Words:
             if is_kept:
                 is_there = _is_kept(self._written[start:end], written)
             else:
-                is_there = all(map(_begin_alike, self._plain[start:end], words, lengths))
+                known = zip(self._plain[start:end], words, lengths, strict=True)
+                is_there = all(word[:length] == other[:length] for word, other, length in known)
             if is_there:
                 found.add(start)
             if len(found) == most:
@@ -170,15 +168,14 @@ def _split_words(text: str) -> list[str]:
 
 def _plain_words(words: Iterable[str]) -> list[str]:
     """Return words and signs in small letters and without accents."""
-    return [_without_accents(word.casefold()) for word in words]
-
-
-def _without_accents(word: str) -> str:
-    if word.isascii():
-        return word
-    # One letter at a time, because Python takes quadratic time to sort many marks.
-    letters = "".join(map(_without_accent, word))
-    return letters or word
+    plain: list[str] = []
+    for word in words:
+        folded = word.casefold()
+        if not folded.isascii():
+            # One letter at a time, because Python takes quadratic time to sort many marks.
+            folded = "".join(map(_without_accent, folded)) or folded
+        plain.append(folded)
+    return plain
 
 
 @cache
@@ -201,13 +198,8 @@ def _count_common(word: str) -> int | None:
     return stem if len(word) >= stem else None
 
 
-def _begin_alike(word: str, other: str, length: int | None) -> bool:
-    return word[:length] == other[:length]
-
-
 def _is_kept(written: Sequence[str], term: Sequence[str]) -> bool:
     """Return whether words are those of a term; capitals may begin it, or be all of it."""
-    first, *others = term
-    with_capital = [first[:1].upper() + first[1:], *others]
-    in_capitals = [word.upper() for word in term]
-    return list(written) in (list(term), with_capital, in_capitals)
+    text = " ".join(term)
+    with_capital = text[:1].upper() + text[1:]
+    return " ".join(written) in (text, with_capital, text.upper())

@@ -21,7 +21,6 @@ from mtkit.decoding.text.words import tokens_of
 from mtkit.errors import UserError
 from mtkit.extras.terms.files import open_terms, read_terms
 from mtkit.extras.terms.glossary import TermGlossary, clean_terms
-from mtkit.extras.terms.index import index_of
 from mtkit.report import silently
 
 
@@ -33,7 +32,7 @@ def read(tmp_path: Path, content: str | bytes, name: str = "terms.tsv") -> TermG
 
 
 def matches(entries: Mapping[str, Any], text: str) -> list[tuple[str, str]]:
-    terms = index_of(open_terms(entries)).find_terms(text)
+    terms = open_terms(entries).index.find_terms(text)
     return [(text[term.start : term.end], term.targets[0]) for term in terms]
 
 
@@ -497,10 +496,10 @@ def test_matching_agrees_with_a_search_at_every_place(entries: list[str], text: 
             place += 1
     case_exact = [
         (term.start, term.end)
-        for term in index_of(glossary).find_terms(text)
+        for term in glossary.index.find_terms(text)
         if text[term.start : term.end] in glossary.entries
     ]
-    if len(case_exact) == len(index_of(glossary).find_terms(text)):
+    if len(case_exact) == len(glossary.index.find_terms(text)):
         assert case_exact == expected
 
 

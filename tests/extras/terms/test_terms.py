@@ -37,7 +37,6 @@ from mtkit.decoding.translate import Files, Format, translate
 from mtkit.errors import TranslationWarning, UserError
 from mtkit.extras.terms.files import open_terms
 from mtkit.extras.terms.glossary import TermGlossary
-from mtkit.extras.terms.index import index_of
 from mtkit.extras.terms.terms import TermDemand
 from mtkit.report import silently
 
@@ -384,7 +383,7 @@ def test_only_terms_change_whatever_the_glossary_and_the_translation(
     plain = translate_one(line, translator).text
     targets: list[str] = []
     end = 0
-    terms = index_of(open_terms(entries)).find_terms(line)
+    terms = open_terms(entries).index.find_terms(line)
     needed = Counter(term.targets[0] for term in terms)
     enough: dict[str, bool] = {}
     for term in terms:
