@@ -204,7 +204,7 @@ def test_line_breaks_in_a_record_become_spaces() -> None:
             "a\tb\n",
             "x.tsv is empty",
         ),
-        ({"table": "x.jsonl"}, "{}\n", "columns of a .jsonl are keys"),
+        ({"table": "x.jsonl"}, '{"en": "a"}\n', "x.jsonl:1: no column '0'; choose from en"),
     ],
 )
 def test_errors_name_the_place(settings: Any, content: str, message: str) -> None:

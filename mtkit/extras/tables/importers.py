@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -17,8 +15,7 @@ from mtkit.corpus.files import read_lines, refuse_name
 from mtkit.corpus.importers import Importer, Texts, find_importer, suffix_of
 from mtkit.corpus.read import read_corpus
 from mtkit.errors import UserError
-from mtkit.extras.tables.layout import Sample, find_layout, parse_column, texts_of
-from mtkit.extras.tables.records import describe_keys, find_keys, read_keys_and_values, read_records
+from mtkit.extras.tables.layout import Sample, find_layout, find_texts, parse_column
 from mtkit.extras.tables.rows import Row, read_rows
 from mtkit.extras.tables.sheets import find_sheet
 from mtkit.extras.tables.tmx import find_languages, read_tmx
@@ -26,9 +23,8 @@ from mtkit.extras.tables.translated_table import (
     CellTable,
     SheetTable,
     WorkbookTable,
+    exact_lines,
     open_cells,
-    open_records,
-    read_exactly,
 )
 from mtkit.report import say
 from mtkit.scoring.line_files import TextsToScore
@@ -55,35 +51,30 @@ def load_columns(
         target_column=parse_column(system),
         sheet=sheet,
     )
-    references: list[str] = []
-    translations: list[str] = []
-    for pair in read_corpus(corpus):
-        references.append(pair.source)
-        translations.append(pair.target)
+    pairs = list(read_corpus(corpus))
+    references = [pair.source for pair in pairs]
+    translations = [pair.target for pair in pairs]
     return {f"column {reference}": references}, {f"column {system}": translations}
 
 
 class TabTable(Importer):
     """A table with tabs between its cells (`.tsv`)."""
 
-    def open_rows(self, path: str, columns: Iterable[str | int] = ()) -> Generator[Row]:
+    def open_rows(self, path: str, columns: Iterable[str | int] = ()) -> Iterator[Row]:
         """Yield the rows; errors are as in `read_rows`. Columns can choose a sheet."""
-        with closing(read_lines(path)) as lines:
-            yield from read_rows(path, (f"{line}\n" for line in lines))
+        return read_rows(path, (f"{line}\n" for line in read_lines(path)))
 
     def sample(self, path: str) -> Sample:
         """Return the first rows."""
-        with closing(self.open_rows(path)) as rows:
-            return Sample(path, rows)
+        return Sample(path, self.open_rows(path))
 
     def read(self, path: str, columns: Columns) -> Texts:
-        with closing(self.open_rows(path, columns)) as rows:
-            sample = Sample(path, rows)
-            layout = find_layout(sample, columns)
-            for row in chain(sample.rows, rows):
-                if layout.is_above_texts(row):
-                    continue
-                source, target = texts_of(path, row, layout.columns)
+        rows = self.open_rows(path, columns)
+        sample = Sample(path, rows)
+        layout = find_layout(sample, columns)
+        for row in chain(sample.rows, rows):
+            if row.number >= layout.first_text:
+                source, target = layout.texts_of(path, row)
                 yield path, row.number, source, target
 
     def choose_columns(
@@ -99,7 +90,10 @@ class TabTable(Importer):
         return self.sample(path).find_columns()
 
     def has_both_sides(self, path: str) -> bool:
-        return Path(path).is_file() and len(self.sample(path).find_texts()) > 1
+        if not Path(path).is_file():
+            return False
+        texts = find_texts(self.sample(path).table)
+        return len(texts) > 1
 
     def read_cells(self, path: str, comment: str) -> Iterator[tuple[int, list[str]]] | None:
         return None
@@ -136,7 +130,7 @@ class TabTable(Importer):
             CellTable,
             path=path,
             column=parse_column(column),
-            open_rows=partial(read_exactly, path),
+            open_rows=lambda: read_rows(path, exact_lines(path)),
         )
 
 
@@ -146,36 +140,11 @@ class QuotedTable(TabTable):
     counts_rows: ClassVar[bool] = True
 
     def read_cells(self, path: str, comment: str) -> Iterator[tuple[int, list[str]]]:
-        with closing(self.open_rows(path)) as rows:
-            for row in rows:
-                # Quotes tell a term such as "#1 fan" from a comment, except in a spreadsheet.
-                start = row.raw
-                if self.has_sheets:
-                    start = "".join(row.cells[:1])
-                if not start.lstrip().startswith(comment):
-                    yield row.number, row.cells or [""]
-
-
-class RecordFile(TabTable):
-    """A JSON object in each line (`.jsonl`)."""
-
-    def read(self, path: str, columns: Columns) -> Texts:
-        return read_records(path, columns)
-
-    def find_columns(self, path: str) -> Columns:
-        return find_keys(path)
-
-    def has_both_sides(self, path: str) -> bool:
-        return Path(path).is_file()
-
-    def read_cells(self, path: str, comment: str) -> Iterator[tuple[int, list[str]]] | None:
-        return read_keys_and_values(path)
-
-    def describe_columns(self, path: str) -> str:
-        return describe_keys(path)
-
-    def open_column(self, path: str, column: str, output: Path | None) -> Any:
-        return open_records(path, column)
+        for row in self.open_rows(path):
+            # Quotes tell a term such as "#1 fan" from a comment, except in a spreadsheet.
+            start = row.raw or "".join(row.cells[:1])
+            if not start.lstrip().startswith(comment):
+                yield row.number, row.cells or [""]
 
 
 class Spreadsheet(QuotedTable):
@@ -183,27 +152,22 @@ class Spreadsheet(QuotedTable):
 
     has_sheets: ClassVar[bool] = True
 
-    def open_rows(self, path: str, columns: Iterable[str | int] = ()) -> Generator[Row]:
+    def open_rows(self, path: str, columns: Iterable[str | int] = ()) -> Iterator[Row]:
         return find_sheet(path, self.sheet, columns).rows()
 
     def open_column(self, path: str, column: str, output: Path | None) -> Any:
         number = parse_column(column)
         sheet = find_sheet(path, self.sheet, [number])
-        if output is None or suffix_of(output.name) != COPY:
-            return open_cells(
-                SheetTable,
-                path=path,
-                column=number,
-                open_rows=sheet.rows,
-            )
+        is_copied = output is not None and suffix_of(output.name) == COPY
         table = open_cells(
-            WorkbookTable,
+            WorkbookTable if is_copied else SheetTable,
             path=path,
             column=number,
             open_rows=sheet.rows,
         )
-        table.sheet = sheet.name
-        table.write()  # fails before any row is translated, if it fails
+        if isinstance(table, WorkbookTable):
+            table.sheet = sheet.name
+            table.write()  # fails before any row is translated, if it fails
         return table
 
 
@@ -219,12 +183,10 @@ class TranslationMemory(Importer):
         self, path: str, columns: tuple[str, str] | None, languages: tuple[str, str] | None
     ) -> Columns:
         named = columns or languages
-        if named is not None:
-            source, target = named
-            return parse_column(source), parse_column(target)
-        source, target = find_languages(path)
-        say(f"{path}: reading {source} as source and {target} as target")
-        return source, target
+        if named is None:
+            source, target = named = find_languages(path)
+            say(f"{path}: reading {source} as source and {target} as target")
+        return named
 
     def languages_of(self, columns: Columns) -> tuple[str | None, str | None]:
         source, target = map(str, columns)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
-from itertools import count, islice, product
+from itertools import islice, product
 from pathlib import PurePath
+from typing import NamedTuple
 
 from mtkit.corpus.characters import is_letter
 from mtkit.corpus.columns import Columns, explain_missing_column, is_column_name, name_cells
@@ -58,25 +58,16 @@ class Sample:
     def __init__(self, path: str, rows: Iterable[Row]) -> None:
         self.path = path
         self.rows = list(islice(rows, SAMPLE_ROWS))
-        self.filled = [row for row in self.rows if row.cells]
-        # The cells of rows that are not blank.
-        self.cells = [[cell.strip() for cell in row.cells] for row in self.filled]
-        # The index in `cells` of the first row below the titles. A title is one cell, also if it is
-        # merged with others; a table has rows with several.
+        self.filled = [row for row in self.rows if not row.is_blank]
+        self.cells: SampleRows = [[cell.strip() for cell in row.cells] for row in self.filled]
         self.top = 0
+        """The index in `cells` of the first row below the titles."""
+        # A title is one cell, also if it is merged with others; a table has rows with several.
         for index, cells in enumerate(self.cells):
             if sum(map(bool, cells)) > 1:
                 self.top = index
                 break
-
-    @property
-    def table(self) -> SampleRows:
-        """The cells of the rows below the titles."""
-        return self.cells[self.top :]
-
-    def find_texts(self) -> list[int]:
-        """Return the columns that hold text."""
-        return find_texts(self.table)
+        self.table = self.cells[self.top :]
 
     def find_names(self, names: Iterable[str | int]) -> int | None:
         """Return the index in `cells` of the first row that has all names; None without names."""
@@ -91,7 +82,7 @@ class Sample:
         if not self.table:
             return 0, 1
         first = self.table[0]
-        texts = self.find_texts()
+        texts = find_texts(self.table)
         named = [column for column in texts if is_column_name(first[column])]
         if len(named) == 2:
             texts = named
@@ -126,41 +117,32 @@ class Sample:
         return [*self.table[0], "or letters or numbers from 0"]
 
 
-@dataclass(frozen=True)
-class TextColumns:
+class TextColumns(NamedTuple):
     """Where a table has its texts."""
 
-    columns: list[int]
+    columns: Sequence[int]
     """The numbers of the columns, from 0."""
-    first_row: int
-    """The number of the first row of the table, from 1; titles and blank rows stand above it."""
-    has_header: bool
+    header: int = 0
+    """The number of the row of the header, from 1; 0 if there is none."""
+    first_text: int = 1
+    """The number of the first row of texts; titles, blank rows and the header stand above it."""
 
-    def is_above_texts(self, row: Row) -> bool:
-        """Return whether a row is the header, or stands above it."""
-        return row.number < self.first_row + self.has_header
+    def texts_of(self, path: str, row: Row) -> Sequence[str]:
+        """Return the cells of these columns; those of a blank row are blank.
 
-    def is_header(self, row: Row) -> bool:
-        """Return whether a row is the header."""
-        return self.has_header and row.number == self.first_row
-
-
-def texts_of(path: str, row: Row, columns: Sequence[int]) -> list[str]:
-    """Return the cells of these columns; those of a blank row are blank.
-
-    Raises:
-        UserError: the row has too few cells.
-    """
-    if not row.cells:
-        return [""] * len(columns)
-    if max(columns) < len(row.cells):
-        return [row.cells[column] for column in columns]
-    names = " and ".join(map(name_column, columns))
-    raise UserError(
-        f"{place_of(path, row.number)}: columns {names} are read, but the row has only "
-        f"{len(row.cells)}; correct it, or choose columns with --columns or source_column and "
-        "target_column"
-    )
+        Raises:
+            UserError: the row has too few cells.
+        """
+        if row.is_blank:
+            return [""] * len(self.columns)
+        if max(self.columns) < len(row.cells):
+            return [row.cells[column] for column in self.columns]
+        names = " and ".join(map(name_column, self.columns))
+        raise UserError(
+            f"{place_of(path, row.number)}: columns {names} are read, but the row has only "
+            f"{len(row.cells)}; correct it, or choose columns with --columns or source_column and "
+            "target_column"
+        )
 
 
 def find_layout(sample: Sample, columns: Sequence[str | int]) -> TextColumns:
@@ -171,38 +153,31 @@ def find_layout(sample: Sample, columns: Sequence[str | int]) -> TextColumns:
     Raises:
         UserError: the table has no such columns, or a column holds no text.
     """
-    path = sample.path
-    rows = sample.cells
-    if not rows:
-        return TextColumns(
-            columns=list(range(len(columns))),
-            first_row=1,
-            has_header=False,
-        )
-    numbers, header = _find_numbers(sample, columns)
+    if not sample.cells:
+        return TextColumns(range(len(columns)))
+    numbers, start = _find_numbers(sample, columns)
     if len(set(numbers)) < len(numbers):
         name = name_column(numbers[0])
-        raise UserError(f"{path}: source and target are both column {name}; choose two columns")
-    is_named = header is not None
-    is_header = is_named
-    can_have_titles = has_quotes(path)
-    start = 0
-    if header is not None:
-        start = header
+        problem = f"source and target are both column {name}; choose two columns"
+        raise UserError(f"{sample.path}: {problem}")
+    is_named = start is not None
+    can_have_titles = has_quotes(sample.path)
+    if start is None:
+        start = _find_start(sample, numbers) if can_have_titles else 0
+        _check_texts(sample.path, columns, numbers, sample.cells[start:])
+    number = sample.filled[start].number
+    is_header = is_named or has_header(sample.cells[start:], numbers)
+    if is_header:
+        layout = TextColumns(
+            numbers,
+            header=number,
+            first_text=number + 1,
+        )
     elif can_have_titles:
-        start = _find_start(sample, numbers)
-    if not is_named:
-        _check_texts(path, columns, numbers, rows[start:])
-        is_header = has_header(rows[start:], numbers)
-    first_row = sample.filled[start].number
-    if not is_header and not can_have_titles:  # each line of a .tsv is a pair, also a blank one
-        first_row = 1
-    layout = TextColumns(
-        columns=numbers,
-        first_row=first_row,
-        has_header=is_header,
-    )
-    _tell_layout(path, layout, rows[start], is_named=is_named)
+        layout = TextColumns(numbers, first_text=number)
+    else:  # each line of a .tsv is a pair, also a blank one
+        layout = TextColumns(numbers)
+    _tell_layout(sample.path, layout, sample.cells[start], is_named=is_named)
     return layout
 
 
@@ -214,30 +189,32 @@ def _find_numbers(sample: Sample, columns: Sequence[str | int]) -> tuple[list[in
     """
     path = sample.path
     width = max(map(len, sample.cells))
-    numbers: dict[str | int, int] = {}
+    places: dict[str | int, int] = {}
     for number, letter in enumerate(column_letters()[:width]):
-        numbers[number] = number
-        numbers[letter] = number
-        numbers[letter.lower()] = number
-    top = sample.cells[sample.top]
+        places[number] = number
+        places[letter] = number
+        places[letter.lower()] = number
     names: list[str | int] = []
     for column in columns:
-        if column in top or column not in numbers:
+        is_in_top = column in sample.table[0]
+        if is_in_top or column not in places:  # a name goes before a letter
             names.append(column)
     header = sample.find_names(names)
     first = sample.top if header is None else header
-    cells = sample.cells[first]
-    if names:  # which go before letters
-        numbers.update(zip(cells, count()))
+    numbers: list[int] = []
     for column in columns:
-        if column not in numbers:
+        if column in names:
+            same = [number for number, cell in enumerate(sample.cells[first]) if cell == column]
+        else:
+            same = [places[column]]
+        if not same:
             where = place_of(path, sample.filled[first].number)
             raise explain_missing_column(where, column, sample.known_columns())
-        if column in names and cells.count(str(column)) > 1:
-            same = [number for number, cell in enumerate(cells) if cell == column]
+        if len(same) > 1:
             choice = " or ".join(map(name_column, same))
             raise UserError(f"{path}: several columns are named {column!r}; choose {choice}")
-    return [numbers[column] for column in columns], header
+        numbers += same
+    return numbers, header
 
 
 def _find_start(sample: Sample, columns: Sequence[int]) -> int:
@@ -273,16 +250,15 @@ def _tell_layout(path: str, layout: TextColumns, first: Sequence[str], *, is_nam
     `is_named`: whether the user has given names of the header.
     """
     unit = "pair" if len(layout.columns) > 1 else "text"
-    row = "the first row"
-    skipped = layout.first_row - 1
-    if skipped:
-        row = f"row {layout.first_row}"
-        what = "header" if layout.has_header else f"first {unit}"
-        tell_once(say, f"{path}: skipped {plural(skipped, 'row')} above the {what}")
+    number = layout.header or layout.first_text
+    if number > 1:
+        what = "header" if layout.header else f"first {unit}"
+        tell_once(say, f"{path}: skipped {plural(number - 1, 'row')} above the {what}")
     if is_named:
         return
-    if layout.has_header:
-        tell_once(say, f"{path}: {row} is a header, not a {unit}: {name_cells(first)}")
+    if layout.header:
+        names = name_cells(first)
+        tell_once(say, f"{path}: row {number} is a header, not a {unit}: {names}")
         return
     if max(layout.columns) >= len(first):  # an error, which the reader of the rows reports
         return
@@ -291,28 +267,30 @@ def _tell_layout(path: str, layout: TextColumns, first: Sequence[str], *, is_nam
         start = fitted(printable(first[column]), MAX_SHOWN_CELLS)
         shown.append(f"'{start}'")
     advice = "if it is a header, give its names with --columns or in the config"
-    tell_once(say, f"{path}: {row} is read as a {unit}, {' and '.join(shown)}; {advice}")
+    tell_once(say, f"{path}: row {number} is read as a {unit}, {' and '.join(shown)}; {advice}")
 
 
 def find_texts(rows: SampleRows) -> list[int]:
     """Return the columns, from 0, that hold text rather than numbers, identifiers or labels."""
     width = len(rows[0]) if rows else 0
-    return [column for column in range(width) if _is_text(_cells_below(rows, column))]
+    texts: list[int] = []
+    for column in range(width):
+        if _is_text(_cells_below(rows, column)):
+            texts.append(column)
+    return texts
 
 
-def has_header(rows: SampleRows, columns: Iterable[int]) -> bool:
+def has_header(rows: SampleRows, columns: Sequence[int]) -> bool:
     """Return whether the first row is a header; `columns`: the columns of source and target."""
     header = rows[0]
-    if all(column < len(header) and is_column_name(header[column]) for column in columns):
+    cells = [header[column] for column in columns if column < len(header)]
+    if len(cells) == len(columns) and all(map(is_column_name, cells)):
         return True
-    texts = set(find_texts(rows))  # a row may have a hundred thousand cells
     for column, cell in enumerate(header):
-        if column in texts:
-            continue
         below = _cells_below(rows, column)
-        has_digits = re.search(r"\d", cell) is not None
+        is_word = re.search(r"\d", cell) is None
         # A word names a column of numbers, dates, identifiers or labels.
-        if below and not has_digits and cell not in below:
+        if below and is_word and cell not in below and not _is_text(below):
             return True
     return False
 
@@ -321,8 +299,8 @@ def _cells_below(rows: SampleRows, column: int) -> list[str]:
     """Return the cells of a column below the first row; leave out blank cells."""
     cells: list[str] = []
     for row in rows[1:]:
-        if column < len(row) and row[column].strip():
-            cells.append(row[column].strip())
+        if column < len(row) and row[column]:
+            cells.append(row[column])
     return cells
 
 

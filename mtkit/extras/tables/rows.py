@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from mtkit.corpus.files import OLD_LINE_ENDS_WARNING, is_utf16
-from mtkit.corpus.importers import suffix_of
+from mtkit.corpus.importers import place_of, suffix_of
 from mtkit.errors import UserError
 
 SAMPLE_ROWS = 100
@@ -34,26 +34,19 @@ class Row(NamedTuple):
     number: int
     """Number of the row from 1, as a spreadsheet counts: cells may have several lines."""
     cells: list[str]
-    """The cells; [] if the row is blank."""
-    width: int
-    """Number of cells, even if the row is blank; 0 if its line is empty."""
-    raw: str
+    """The cells; none if the line is empty."""
+    raw: str = ""
     """The row as the file has it, with its line end; blank in a spreadsheet."""
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether no cell has text."""
+        return not any(map(str.strip, self.cells))
 
 
 def has_quotes(path: str) -> bool:
     """Return whether quotes enclose cells. In a .tsv only in UTF-16, which Excel writes."""
     return suffix_of(path) != ".tsv" or is_utf16(path)
-
-
-def make_row(where: str, number: int, cells: list[str], raw: str = "") -> Row:
-    """Return a row; raise UserError if it has too many cells."""
-    if len(cells) > MAX_ROW_CELLS:
-        raise UserError(
-            f"{where}: the row has {len(cells):,} cells; a table has at most {MAX_ROW_CELLS:,}"
-        )
-    is_blank = not any(map(str.strip, cells))
-    return Row(number, [] if is_blank else cells, len(cells), raw)
 
 
 def read_rows(path: str, lines: Iterable[str]) -> Iterator[Row]:
@@ -63,27 +56,33 @@ def read_rows(path: str, lines: Iterable[str]) -> Iterator[Row]:
         UserError: a row cannot be read, or has more cells than the first.
     """
     lines = iter(lines)
-    if has_quotes(path):
-        sample = list(islice(lines, SAMPLE_ROWS))
-        yield from _quoted_rows(path, chain(sample, lines), find_delimiter(sample))
-        return
+    sample = list(islice(lines, SAMPLE_ROWS))
+    delimiter = find_delimiter(path, sample)
+    lines = chain(sample, lines)
+    rows = _quoted_rows(path, lines, delimiter) if has_quotes(path) else _tab_rows(lines)
+    for row in rows:
+        if len(row.cells) > MAX_ROW_CELLS:
+            cells = f"{len(row.cells):,} cells; a table has at most {MAX_ROW_CELLS:,}"
+            raise UserError(f"{place_of(path, row.number)}: the row has {cells}")
+        yield row
+
+
+def _tab_rows(lines: Iterable[str]) -> Iterator[Row]:
     for number, raw in enumerate(lines, 1):
         line = raw.rstrip("\r\n")
         cells = line.split("\t") if line else []
-        yield make_row(
-            where=f"{path}:{number}",
-            number=number,
-            cells=cells,
-            raw=raw,
-        )
+        yield Row(number, cells, raw)
 
 
-def find_delimiter(lines: list[str]) -> str:
-    """Return the delimiter of a .csv that begins with these lines."""
-    return max(DELIMITERS, key=lambda delimiter: _fit(lines, delimiter))
+def find_delimiter(path: str, lines: Iterable[str]) -> str:
+    """Return the delimiter of a table that begins with these lines."""
+    if not has_quotes(path):
+        return "\t"
+    sample = list(islice(lines, SAMPLE_ROWS))
+    return max(DELIMITERS, key=lambda delimiter: _fit(sample, delimiter))
 
 
-def _quoted_rows(path: str, lines: Iterator[str], delimiter: str) -> Iterator[Row]:
+def _quoted_rows(path: str, lines: Iterable[str], delimiter: str) -> Iterator[Row]:
     """Yield rows as `read_rows` does; a quoted cell may contain delimiters and line breaks."""
     taken: list[str] = []
     """The lines of the row that is being read."""
@@ -94,39 +93,29 @@ def _quoted_rows(path: str, lines: Iterator[str], delimiter: str) -> Iterator[Ro
             characters = len(line) + (characters if taken else 0)
             taken.append(line)
             if characters > MAX_ROW_CHARACTERS:
-                raise UserError(f"{path}:{first_line}: the row is over 4 MiB; is a quote missing?")
+                raise UserError(f"{where}: the row is over 4 MiB; is a quote missing?")
             yield line
 
     reader = csv.reader(take_lines(), delimiter=delimiter, strict=True, skipinitialspace=True)
-    number = 1
-    first_line = 1
     width = 0
+    where = f"{path}:1"
     try:
-        for cells in reader:
-            if width == 0:  # blank lines above the first row have no cells
-                width = len(cells)
-            has_extra_text = any(cell.strip() for cell in cells[width:])
-            if has_extra_text:
+        for number, cells in enumerate(reader, 1):
+            width = width or len(cells)  # blank lines above the first row have no cells
+            if any(map(str.strip, cells[width:])):
                 raise UserError(
-                    f"{path}:{first_line}: the row has {len(cells)} cells, but the first has "
-                    f"{width}; put quotes around cells that contain {delimiter!r}"
+                    f"{where}: the row has {len(cells)} cells, but the first has {width}; put "
+                    f"quotes around cells that contain {delimiter!r}"
                 )
-            yield make_row(
-                where=f"{path}:{first_line}",
-                number=number,
-                cells=cells,
-                raw="".join(taken),
-            )
+            yield Row(number, cells, "".join(taken))
             taken.clear()
-            number += 1
-            first_line = 1 + reader.line_num
+            where = f"{path}:{1 + reader.line_num}"
     except csv.Error as error:
         advice = "quotes inside a cell must be doubled"
         for start, other_advice in ADVICE.items():
             if str(error).startswith(start):
                 advice = other_advice
-        problem = f"this row cannot be read ({error})"
-        raise UserError(f"{path}:{first_line}: {problem}; {advice}") from None
+        raise UserError(f"{where}: this row cannot be read ({error}); {advice}") from None
 
 
 def _fit(lines: list[str], delimiter: str) -> tuple[int, int, int]:
@@ -136,16 +125,14 @@ def _fit(lines: list[str], delimiter: str) -> tuple[int, int, int]:
     comma in a sentence has a space behind it, a delimiter rarely. Last, if the delimiter fits no
     row: how often it occurs.
     """
-    rows: list[list[str]] = []
-    with suppress(csv.Error):  # the last row may be incomplete
-        for row in csv.reader(lines, delimiter=delimiter, strict=True):
-            if row:
-                rows.append(row)
+    width = 0
     fitting_rows = 0
     spaces = 0
-    for row in rows:
-        fitting_rows += len(row) == len(rows[0]) > 1
-        spaces += sum(cell.startswith(" ") for cell in row[1:])
+    with suppress(csv.Error):  # the last row may be incomplete
+        for row in csv.reader(lines, delimiter=delimiter, strict=True):
+            width = width or len(row)
+            fitting_rows += len(row) == width > 1
+            spaces += sum(cell.startswith(" ") for cell in row[1:])
     occurrences = 0
     if not fitting_rows:
         occurrences = "".join(lines).count(delimiter)

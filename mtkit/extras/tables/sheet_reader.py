@@ -14,7 +14,7 @@ import datetime
 import json
 import resource
 import sys
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 PROCESS_LIMITS = {
@@ -27,17 +27,15 @@ PROCESS_LIMITS = {
 MAX_CELL_CHARACTERS = 100_000
 MAX_ROWS = 1 << 20
 """Largest number of rows, as in a spreadsheet; a small file can claim to have any number."""
-MAX_SHEETS = 20
-"""Number of sheets that are read if none is named."""
 MAX_COLUMNS = 1 << 14
 
 
-def print_sheets(path: str, *names: str) -> None:
+def print_sheets(path: str, wanted: str = "") -> None:
     """Print the rows of each visible sheet as JSON, each a list of texts, and then its name.
 
-    With the name comes the number of rows that have several texts; numbers and dates are none.
-    `names`: the sheets whose rows are printed; without names, the first ones, because reading a
-    sheet takes time. Blank rows and columns are printed, as both count in a spreadsheet.
+    With the name come the numbers of rows that have several texts, and that have any; numbers and
+    dates are none. `wanted`: the only sheet whose rows are printed, if it is not blank. Blank rows
+    and columns are printed, as both count in a spreadsheet.
     """
     from python_calamine import CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
 
@@ -51,21 +49,22 @@ def print_sheets(path: str, *names: str) -> None:
         if not visible:
             raise ValueError("it has no visible sheet")
         for name in visible:
-            rows: list[list[Any]] = []
-            if name in (names or visible[:MAX_SHEETS]):
-                rows = rows_of(workbook.get_sheet_by_name(name))
+            rows = rows_of(workbook.get_sheet_by_name(name)) if wanted in ("", name) else []
             pairs = 0
+            texts = 0
             for row in rows:
-                texts = [value for value in row if isinstance(value, str) and value.strip()]
-                pairs += len(texts) > 1
+                count = sum(isinstance(value, str) and value.strip() != "" for value in row)
+                pairs += count > 1
+                texts += count > 0
                 sys.stdout.write(encode([text_of(value) for value in row]) + "\n")
-            sys.stdout.write(encode({"name": name, "pairs": pairs}) + "\n")
+            sys.stdout.write(encode({"name": name, "pairs": pairs, "texts": texts}) + "\n")
 
 
 def rows_of(sheet: Any) -> list[list[Any]]:
     """Return the rows of a sheet, unless it has more than a spreadsheet."""
-    if sheet.total_height > MAX_ROWS:
-        raise ValueError(f"it has {sheet.total_height:,} rows, and a sheet at most {MAX_ROWS:,}")
+    if sheet.total_height > MAX_ROWS or sheet.total_width > MAX_COLUMNS:
+        size = f"{sheet.total_height:,} rows and {sheet.total_width:,} columns"
+        raise ValueError(f"it has {size}, more than a spreadsheet")
     rows: list[list[Any]] = sheet.to_python(skip_empty_area=False)
     return rows
 
@@ -91,14 +90,17 @@ def print_with_column(path: str, name: str, source: str, width: str) -> None:
         column += 1
     if column > MAX_COLUMNS:
         raise ValueError("it has no free column for the translations")
+    letter = get_column_letter(column)
+    source_letter = get_column_letter(int(source))
     formats = sheet.column_dimensions
-    formats[get_column_letter(column)].width = formats[get_column_letter(int(source))].width
+    formats[letter].width = formats[source_letter].width
     for line in sys.stdin:
         row, text = json.loads(line)
         cell = sheet.cell(row, column)
         cell.value = ILLEGAL_CHARACTERS_RE.sub("", text)
         cell.data_type = "s"  # a text, also if it begins with "="
-        cell._style = copy.copy(sheet.cell(row, int(source))._style)
+        source_cell = sheet[f"{source_letter}{row}"]
+        cell._style = copy.copy(source_cell._style)
     workbook.save(sys.stdout.buffer)
 
 
@@ -116,25 +118,21 @@ def text_of(value: Any) -> str:
     return text
 
 
-PRINTERS: dict[str, Callable[..., None]] = {
-    "sheets": print_sheets,
-    "add": print_with_column,
-}
-
-
 def _run() -> int:
     """Run the program, and return its exit status; the reason of a failure goes to stderr."""
     for kind, limit in PROCESS_LIMITS.items():
-        _, hard_limit = resource.getrlimit(kind)
-        if hard_limit == resource.RLIM_INFINITY or limit < hard_limit:
+        with suppress(ValueError):  # the limit of the user is lower
             resource.setrlimit(kind, (limit, limit))
     sys.stdout.reconfigure(encoding="utf-8", errors="replace", newline="")  # type: ignore[union-attr]
     path, command, *arguments = sys.argv[1:]
     try:
-        PRINTERS[command](path, *arguments)
+        if command == "sheets":
+            print_sheets(path, *arguments)
+        else:
+            print_with_column(path, *arguments)
         sys.stdout.flush()
     except BaseException as error:  # the parser's panics are no Exceptions
-        first_line = next(iter(str(error).splitlines()), "")
+        first_line, _, _ = str(error).partition("\n")
         sys.stderr.write(f"{first_line or type(error).__name__}\n")
         return 1
     return 0

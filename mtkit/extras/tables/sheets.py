@@ -11,6 +11,7 @@ import sys
 from collections.abc import Generator, Iterable, Sequence
 from functools import lru_cache
 from mmap import ACCESS_READ, mmap
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import NamedTuple
@@ -19,8 +20,7 @@ from mtkit.corpus.columns import name_cells
 from mtkit.corpus.files import existing_file, tell_once
 from mtkit.errors import UserError
 from mtkit.extras.tables.layout import Sample, column_letters
-from mtkit.extras.tables.rows import Row, make_row
-from mtkit.extras.tables.sheet_reader import MAX_SHEETS
+from mtkit.extras.tables.rows import Row
 from mtkit.report import plural, say
 
 READER = Path(__file__).with_name("sheet_reader.py")
@@ -30,8 +30,8 @@ SIGNALS = {
     -signal.SIGXCPU: "it takes too long",
 }
 """What went wrong, by the exit status of a reader that a signal has ended."""
-MAX_KEPT_SHEETS = 8
-"""Number of sheets that are kept after they were read, because a corpus is read several times."""
+MAX_KEPT_WORKBOOKS = 8
+"""Number of workbooks that are kept after they were read: a corpus is read several times."""
 
 _SHEET = re.compile(rb"((?:\[.*\]\n)*+)(\{.*\})\n")
 _ROW = re.compile(rb".+")
@@ -48,49 +48,54 @@ class Sheet(NamedTuple):
     name: str
     pairs: int
     """How many rows have several texts."""
+    texts: int
+    """How many rows have a text."""
 
     def rows(self) -> Generator[Row]:
-        """Yield the rows; raise UserError if one has too many cells."""
+        """Yield the rows."""
         rows = _ROW.finditer(self.printed, self.start, self.end)
         for number, row in enumerate(rows, 1):
-            yield make_row(
-                where=f"{self.path}, row {number}",
-                number=number,
-                cells=json.loads(row[0]),
-            )
+            yield Row(number, json.loads(row[0]))
 
     def sample(self) -> Sample:
         """Return the first rows."""
         return Sample(self.path, self.rows())
-
-    def worth(self) -> tuple[int, bool]:
-        """Return how many rows pair texts of two columns, and whether a column holds text."""
-        columns = self.sample().find_texts()
-        return self.pairs if len(columns) > 1 else 0, bool(columns)
 
 
 def find_sheet(path: str, name: str | None, columns: Iterable[str | int] = ()) -> Sheet:
     """Return the sheet to read; of several, say which it is.
 
     It is that with this name; else the first sheet with the named columns; without names, that with
-    the most rows of two texts, else the first with a text. Hidden sheets are left out. Without
-    `name`, so are those after the first MAX_SHEETS of `sheet_reader`.
+    the most rows of two texts, else that with the most texts. Hidden sheets are left out.
 
     Raises:
         UserError: the file cannot be read, or no sheet has such a name, such columns or text.
     """
     status = existing_file(path).stat()
-    names = tuple(column for column in columns if isinstance(column, str))
-    return _find_sheet(path, name, names, (status.st_mtime_ns, status.st_size))
+    version = (status.st_mtime_ns, status.st_size)
+    sheets = _read_sheets(path, name or "", version)
+    if name is not None:
+        if name not in sheets:
+            known = ", ".join(map(repr, sheets))
+            raise UserError(f"{path}: no visible sheet is named {name!r}; choose from {known}")
+        return sheets[name]
+    if len(sheets) == 1:
+        return next(iter(sheets.values()))
+    names = [column for column in columns if isinstance(column, str)]
+    chosen = _choose_sheet(list(sheets.values()), names)
+    if chosen is None:
+        raise _explain_missing_sheet(path, sheets.values(), names)
+    tell_once(say, f"{path}: reading sheet '{chosen.name}' of {plural(len(sheets), 'sheet')}")
+    return chosen
 
 
-@lru_cache(maxsize=MAX_KEPT_SHEETS)
-def _find_sheet(
-    path: str, name: str | None, columns: Sequence[str], version: tuple[int, int]
-) -> Sheet:
-    """Do what `find_sheet` does; `version` tells versions of a file apart."""
-    wanted = [] if name is None else [name]
-    printed = run_reader(path, "sheets", *wanted)
+@lru_cache(maxsize=MAX_KEPT_WORKBOOKS)
+def _read_sheets(path: str, name: str, version: tuple[int, int]) -> dict[str, Sheet]:
+    """Return the visible sheets; `version` tells versions of a file apart.
+
+    `name`: the only sheet whose rows are read, if it is not blank.
+    """
+    printed = run_reader(path, "sheets", name)
     sheets: dict[str, Sheet] = {}
     for match in _SHEET.finditer(printed):
         sheet = Sheet(
@@ -101,19 +106,7 @@ def _find_sheet(
             **json.loads(match[2]),
         )
         sheets[sheet.name] = sheet
-    if name is not None:
-        if name not in sheets:
-            known = ", ".join(map(repr, sheets))
-            raise UserError(f"{path}: no visible sheet is named {name!r}; choose from {known}")
-        return sheets[name]
-    candidates = list(sheets.values())
-    if len(candidates) == 1:
-        return candidates[0]
-    chosen = _choose_sheet(candidates, columns)
-    if chosen is None:
-        raise _explain_missing_sheet(path, candidates, columns)
-    tell_once(say, f"{path}: reading sheet '{chosen.name}' of {plural(len(sheets), 'sheet')}")
-    return chosen
+    return sheets
 
 
 def _choose_sheet(sheets: Sequence[Sheet], columns: Sequence[str]) -> Sheet | None:
@@ -123,20 +116,19 @@ def _choose_sheet(sheets: Sequence[Sheet], columns: Sequence[str]) -> Sheet | No
             return sheet
     if not all(column.upper() in column_letters() for column in columns):
         return None
-    worths = [sheet.worth() for sheet in sheets]
-    most = max(worths)
-    return sheets[worths.index(most)] if any(most) else None
+    best = max(sheets, key=attrgetter("pairs", "texts"))
+    return best if best.texts else None
 
 
-def _explain_missing_sheet(path: str, sheets: Sequence[Sheet], columns: Sequence[str]) -> UserError:
+def _explain_missing_sheet(path: str, sheets: Iterable[Sheet], columns: Sequence[str]) -> UserError:
     """Return the error for a workbook without a sheet that can be read; it lists the sheets."""
     if not columns:
-        none = f"none of its first {MAX_SHEETS} sheets" if len(sheets) > MAX_SHEETS else "no sheet"
-        return UserError(f"{path}: {none} has text")
+        return UserError(f"{path}: no visible sheet has text")
     known: list[str] = []
     for sheet in sheets:
-        for cells in sheet.sample().table[:1]:
-            known.append(f"'{sheet.name}' ({name_cells(cells)})")
+        table = sheet.sample().table
+        if table:
+            known.append(f"'{sheet.name}' ({name_cells(table[0])})")
     wanted = " and ".join(map(repr, columns))
     return UserError(
         f"{path}: no sheet has a row with {wanted}; the first rows of its sheets: "

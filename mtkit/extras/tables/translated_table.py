@@ -10,22 +10,19 @@ import io
 import json
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
-from mtkit.corpus.columns import disarm_formula, text_at
+from mtkit.corpus.columns import disarm_formula
 from mtkit.corpus.files import MAX_LINE_BYTES, open_existing, tell_once, text_blocks, unpack
-from mtkit.corpus.importers import place_of
 from mtkit.corpus.text import in_one_line
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.translate import Input
 from mtkit.errors import UserError
 from mtkit.extras.tables.layout import Sample, TextColumns, find_layout
-from mtkit.extras.tables.records import parse_record
-from mtkit.extras.tables.rows import SAMPLE_ROWS, Row, find_delimiter, has_quotes, read_rows
+from mtkit.extras.tables.rows import Row, find_delimiter, has_quotes
 from mtkit.extras.tables.sheets import run_reader
 from mtkit.report import warn
 
@@ -96,14 +93,13 @@ class Table(Input):
 
         A row without a translation is a blank line.
         """
-        with closing(self._entries()) as entries:
-            for number, entry in islice(enumerate(entries), done, None):
-                self._waiting.append(entry)
-                yield RowLine(
-                    text=entry.text or "",
-                    id=number,
-                    row_characters=len(entry.before) + len(entry.after),
-                )
+        for number, entry in islice(enumerate(self._entries()), done, None):
+            self._waiting.append(entry)
+            yield RowLine(
+                text=entry.text or "",
+                id=number,
+                row_characters=len(entry.before) + len(entry.after),
+            )
 
     def output(self, number: int, translation: Translation) -> bytes:
         """Return row `number`, from 1, with its translation; call it for each row in order."""
@@ -118,16 +114,13 @@ class Table(Input):
 
     def line_counts(self) -> Iterator[int]:
         """Yield the number of output lines of each row, so that complete rows can be counted."""
-        with closing(self._entries()) as entries:
-            for entry in entries:
-                written = entry.before + entry.after
-                line_count = written.count("\n")
-                if not written.endswith("\n"):  # the last row may have no line end
-                    line_count += 1
-                yield line_count
+        for entry in self._entries():
+            written = entry.before + entry.after
+            is_unended = not written.endswith("\n")  # the last row may have no line end
+            yield written.count("\n") + is_unended
 
     @abstractmethod
-    def _entries(self) -> Generator[Entry]:
+    def _entries(self) -> Iterator[Entry]:
         """Read the table again, and yield its rows."""
 
     @abstractmethod
@@ -139,7 +132,7 @@ class Table(Input):
 class CellTable(Table):
     """A `.csv` or `.tsv`."""
 
-    open_rows: Callable[[], Generator[Row]]
+    open_rows: Callable[[], Iterable[Row]]
     """Yields the rows, with the exact text of each."""
     layout: TextColumns
     """Where the text is that is translated."""
@@ -149,40 +142,42 @@ class CellTable(Table):
     has_quotes: bool
     """Whether quotes may enclose a cell."""
     is_all_quoted: bool
-    """Whether the first rows begin and end with a quote, so probably each cell has quotes."""
+    """Whether the first rows begin with a quote, so probably each cell has quotes."""
 
-    def _entries(self) -> Generator[Entry]:
+    def _entries(self) -> Iterator[Entry]:
         (column,) = self.layout.columns
-        with closing(self.open_rows()) as rows:
-            for row in rows:
-                if row.width == 0:  # an empty line stays empty
-                    yield Entry(row.raw)
-                    continue
-                content, end = self._content_of(row)
-                # A short row gets empty cells, so that the new cell stands in the new column.
-                padding = (self.width - row.width) * self.delimiter
-                before = content + padding + self.delimiter
-                if self.layout.is_above_texts(row):
-                    name = self.name if self.layout.is_header(row) else ""
-                    yield Entry(before + self._cell(name) + end)
-                    continue
-                text = ""
-                if column < len(row.cells):
-                    text = in_one_line(_readable(row.cells[column]))
-                yield Entry(before, end, text)
+        for row in self.open_rows():
+            if not row.cells:  # an empty line stays empty
+                yield Entry(row.raw)
+                continue
+            raw = self._raw_of(row)
+            content = raw.rstrip("\r\n")
+            end = raw.removeprefix(content)
+            # A short row gets empty cells, so that the new cell stands in the new column.
+            missing = self.width - len(row.cells)
+            before = content + missing * self.delimiter + self.delimiter
+            if row.number < self.layout.first_text:
+                name = self.name if row.number == self.layout.header else ""
+                yield Entry(before + self._cell(name) + end)
+            else:
+                text = row.cells[column] if column < len(row.cells) else ""
+                yield Entry(before, end, in_one_line(readable(text)))
 
-    def _content_of(self, row: Row) -> tuple[str, str]:
-        """Return a row as it is written, and its line end."""
-        content = row.raw.rstrip("\r\n")
-        return content, row.raw[len(content) :]
+    def _raw_of(self, row: Row) -> str:
+        """Return a row as it is written, with its line end."""
+        return row.raw
 
     def _cell(self, text: str) -> str:
         if not self.has_quotes:
             return text.replace(self.delimiter, " ")
         needs_quotes = any(sign in text for sign in (self.delimiter, '"', "\r", "\n"))
         if needs_quotes or self.is_all_quoted:
-            return '"' + text.replace('"', '""') + '"'
+            return _in_quotes(text)
         return text
+
+
+def _in_quotes(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
 
 
 @dataclass
@@ -191,15 +186,12 @@ class SheetTable(CellTable):
 
     def __post_init__(self) -> None:
         self.mark = codecs.BOM_UTF8  # tells spreadsheet programs the encoding
-        self.delimiter = ","
-        self.is_all_quoted = True
 
-    def _content_of(self, row: Row) -> tuple[str, str]:
-        cells = row.cells or [""] * row.width
-        return ",".join(map(self._cell, cells)), "\r\n"
+    def _raw_of(self, row: Row) -> str:
+        return self.delimiter.join(map(self._cell, row.cells)) + "\r\n"
 
     def _cell(self, text: str) -> str:
-        return super()._cell(disarm_formula(text))
+        return _in_quotes(disarm_formula(text))
 
 
 @dataclass
@@ -217,10 +209,8 @@ class WorkbookTable(CellTable):
     def output(self, number: int, translation: Translation) -> bytes:
         """Return the workbook at the last row, and nothing before."""
         entry = self._waiting.popleft()
-        text = ""
-        if entry.text:
-            text = translation.text
-        elif self.layout.has_header and number == self.layout.first_row:
+        text = translation.text if entry.text else ""
+        if number == self.layout.header:
             text = self.name
         if text:
             self._cells.append(json.dumps([number, text]) + "\n")
@@ -237,40 +227,12 @@ class WorkbookTable(CellTable):
         return run_reader(self.path, "add", *arguments, lines=self._cells)[:]
 
 
-AnyCellTable = TypeVar("AnyCellTable", bound=CellTable)
-
-
-@dataclass
-class RecordTable(Table):
-    """A `.jsonl`."""
-
-    key: str
-    """The key whose text is translated."""
-
-    def _entries(self) -> Generator[Entry]:
-        with closing(_read_records(self.path, self.key)) as records:
-            for line, record, text in records:
-                if record is None:
-                    yield Entry(line)
-                    continue
-                # The new key comes before the last brace. Everything else keeps its bytes.
-                content = line.rstrip().removesuffix("}")
-                yield Entry(
-                    before=f"{content}, {json.dumps(self.name)}: ",
-                    after=line[len(content) :],
-                    text=in_one_line(_readable(text)),
-                )
-
-    def _cell(self, text: str) -> str:
-        return json.dumps(text, ensure_ascii=False)
-
-
 def open_cells(
-    kind: type[AnyCellTable],
+    kind: type[CellTable],
     path: str,
     column: str | int,
-    open_rows: Callable[[], Generator[Row]],
-) -> AnyCellTable:
+    open_rows: Callable[[], Iterator[Row]],
+) -> CellTable:
     """Read a .csv, .tsv or spreadsheet to its end; return a table of this kind, to be read again.
 
     `column`: the column to translate, as a number from 0, a name or a letter.
@@ -280,73 +242,36 @@ def open_cells(
     """
     row_count = 0
     width = 0
-    with closing(open_rows()) as rows:
-        sample = Sample(path, rows)
-        for row in chain(sample.rows, rows):
-            row_count += 1
-            width = max(width, row.width)
-            if not row.raw.isascii() and _readable(row.raw) != row.raw:
-                tell_once(
-                    warn, f"{path}: has text that is not UTF-8, which is translated as U+FFFD"
-                )
+    rows = open_rows()
+    sample = Sample(path, rows)
+    for row in chain(sample.rows, rows):
+        row_count += 1
+        width = max(width, len(row.cells))
+        if readable(row.raw) != row.raw:
+            tell_once(warn, f"{path}: has text that is not UTF-8, which is translated as U+FFFD")
     layout = find_layout(sample, [column])
     if not width:
         raise UserError(f"{path}: no column {column}; it is empty")
     header: list[str] = []
     for row in sample.rows:
-        if layout.is_header(row):
+        if row.number == layout.header:
             header = row.cells
-    can_quote = has_quotes(path)
-    delimiter = "\t"
-    if can_quote:
-        lines = io.StringIO("".join(row.raw for row in sample.rows), newline="\n")
-        delimiter = find_delimiter(list(islice(lines, SAMPLE_ROWS)))
+    lines = io.StringIO("".join(row.raw for row in sample.rows), newline="\n")
     return kind(
         path=path,
-        mark=_byte_order_mark(path),
+        mark=byte_order_mark(path),
         rows=row_count,
-        name=_new_name(header),
+        name=name_new_column(header),
         open_rows=open_rows,
         layout=layout,
         width=width,
-        delimiter=delimiter,
-        has_quotes=can_quote,
-        is_all_quoted=can_quote and all(map(_is_in_quotes, sample.rows)),
+        delimiter=find_delimiter(path, lines),
+        has_quotes=has_quotes(path),
+        is_all_quoted=all(row.raw.startswith('"') for row in sample.filled),
     )
 
 
-def _is_in_quotes(row: Row) -> bool:
-    """Return whether a row begins and ends with a quote; a blank row counts, too."""
-    text = row.raw.strip("\r\n")
-    return not row.cells or text[:1] == text[-1:] == '"'
-
-
-def open_records(path: str, column: str) -> RecordTable:
-    """Read a .jsonl to its end; return it as a table. Errors are as in `open_cells`."""
-    keys: set[str] = set()
-    row_count = 0
-    for _, record, _ in _read_records(path, column):
-        row_count += 1
-        keys.update(record or ())
-    return RecordTable(
-        path=path,
-        mark=_byte_order_mark(path),
-        rows=row_count,
-        name=_new_name(keys),
-        key=column,
-    )
-
-
-def _read_records(path: str, key: str) -> Generator[tuple[str, Any, str]]:
-    """Yield the lines of a .jsonl, with their objects and the texts of these."""
-    with closing(exact_lines(path)) as lines:
-        for number, line in enumerate(lines, 1):
-            where = place_of(path, number)
-            record = parse_record(line, where)
-            yield line, record, text_at(record, key, where)
-
-
-def _new_name(names: Iterable[str]) -> str:
+def name_new_column(names: Iterable[str]) -> str:
     """Return a name for the new column that the table does not have."""
     taken = {name.strip() for name in names}
     name = NEW_COLUMN
@@ -357,13 +282,7 @@ def _new_name(names: Iterable[str]) -> str:
     return name
 
 
-def read_exactly(path: str) -> Generator[Row]:
-    """Yield the rows of a .csv or .tsv, with the exact text of each row."""
-    with closing(exact_lines(path)) as lines:
-        yield from read_rows(path, lines)
-
-
-def exact_lines(path: str) -> Generator[str]:
+def exact_lines(path: str) -> Iterator[str]:
     """Yield the lines of a file with their ends, without the byte order mark.
 
     Bytes that are not UTF-8 become surrogates, from which `Table.output` restores them.
@@ -371,24 +290,24 @@ def exact_lines(path: str) -> Generator[str]:
     Raises:
         UserError: the file cannot be read, or a line is longer than 1 MiB.
     """
-    unended = ""
+    rest = ""
     with open_existing(path) as file:
         blocks = text_blocks(file, path)
         for block in codecs.iterdecode(blocks, "utf-8-sig", errors="surrogateescape"):
-            *ended, unended = (unended + block).split("\n")
-            if max(map(len, [*ended, unended])) > MAX_LINE_BYTES:
+            *lines, rest = (rest + block).split("\n")
+            if max(map(len, [*lines, rest])) > MAX_LINE_BYTES:
                 raise UserError(f"{path}: a line is longer than 1 MiB, which is no table")
-            yield from (f"{line}\n" for line in ended)
-    if unended:
-        yield unended
+            yield from (f"{line}\n" for line in lines)
+    if rest:
+        yield rest
 
 
-def _readable(text: str) -> str:
+def readable(text: str) -> str:
     """Return the text with U+FFFD in place of bytes that are not UTF-8."""
     return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
-def _byte_order_mark(path: str) -> bytes:
+def byte_order_mark(path: str) -> bytes:
     """Return the byte order mark at the start of a file, if any."""
     with open_existing(path) as file:
         _, reader = unpack(file, path)

@@ -182,7 +182,7 @@ def test_of_several_sheets_that_with_the_most_rows_of_two_texts_is_read_and_said
     path = write_xlsx("t.xlsx", contents, hidden="Old")
     assert pairs_of(path) == pairs_of(path) == in_lines(PAIRS)
     assert capsys.readouterr().err.count("reading sheet 'Sentences' of 5 sheets") == 1
-    with pytest.raises(UserError, match="no sheet has text"):
+    with pytest.raises(UserError, match="no visible sheet has text"):
         pairs_of(write_xlsx("n.xlsx", {"A": [(1, 2)] * 4, "B": []}))
 
 
@@ -316,19 +316,15 @@ def test_a_workbook_is_opened_once_however_many_sheets_it_has(
     assert cells_of(path) == cells_of(path) == [list(map(str, row)) for row in ROWS]
     assert pairs_of(path) == in_lines(PAIRS)
     assert len(opened) == 1
-    late: dict[str, Rows] = {f"S{number}": [(1,)] for number in range(20)}
-    with pytest.raises(UserError, match="none of its first 20 sheets has text"):
-        cells_of(write_xlsx("late.xlsx", {**late, "Late": ROWS}))
 
 
-@pytest.mark.parametrize("repeated", [(1 << 20) + 1, 1 << 23])
 def test_an_ods_that_claims_more_rows_than_a_spreadsheet_has_is_refused(
-    repeated: int, capfd: pytest.CaptureFixture[str]
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     path = write_ods("t.ods", {"A": ROWS})
     with zipfile.ZipFile(path) as file:
         parts = {name: file.read(name).decode() for name in file.namelist()}
-    repeat = f'<table:table-row table:number-rows-repeated="{repeated}">'
+    repeat = f'<table:table-row table:number-rows-repeated="{1 << 23}">'
     parts["content.xml"] = parts["content.xml"].replace("<table:table-row>", repeat, 1)
     assert call("check", write_zip("t.ods", parts)) == 2
     (error,) = capfd.readouterr().err.splitlines()
@@ -369,11 +365,11 @@ def test_a_zip_bomb_ends_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     program = sheets.READER.read_text()
-    small = program.replace("2 << 30", "1 << 28")
+    small = program.replace("2 << 30", "1 << 27")
     assert small != program
     Path("reader.py").write_text(small)
     monkeypatch.setattr(sheets, "READER", Path("reader.py"))
-    path = write_xlsx("t.xlsx", {"T": []}, first_sheet=CELL.format("a" * (1 << 28)))
+    path = write_xlsx("t.xlsx", {"T": []}, first_sheet=CELL.format("a" * (1 << 27)))
     assert call("check", path) == 2
     (error,) = capfd.readouterr().err.splitlines()
     assert error.startswith("t.xlsx cannot be read as a spreadsheet (it needs too much memory)")
@@ -399,8 +395,11 @@ def test_a_broken_spreadsheet_ends_in_one_line_with_advice(
     assert call("check", "t.xlsx") == 2
     (error,) = capfd.readouterr().err.splitlines()
     assert error.startswith("t.xlsx cannot be read") and error.endswith("save it as CSV UTF-8")
+
+
+def test_a_spreadsheet_that_is_cut_anywhere_is_refused() -> None:
     whole = Path(write_xlsx("whole.xlsx", {"T": ROWS})).read_bytes()
-    for length in range(0, len(whole), 211):
+    for length in range(0, len(whole), 311):
         Path("t.xlsx").write_bytes(whole[:length])
         with pytest.raises(UserError, match=r"^t\.xlsx cannot be read"):
             cells_of("t.xlsx")

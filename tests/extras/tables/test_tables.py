@@ -145,7 +145,7 @@ def test_other_words_are_a_header_if_columns_name_them_and_else_told_as_the_firs
     assert capsys.readouterr().err == ""
     assert read(path) == [header, *WORDS]
     message = capsys.readouterr().err
-    assert f"{path}: the first row is read as a pair, '{header[0]}' and '{header[1]}';" in message
+    assert f"{path}: row 1 is read as a pair, '{header[0]}' and '{header[1]}';" in message
     assert "--columns" in message
 
 
