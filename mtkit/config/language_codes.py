@@ -194,11 +194,8 @@ def dotless_side(source: str | None, target: str | None) -> str | None:
     """Return the side where I is the capital of ı: "source", "target", "both" or None."""
     has_source = language_code(source) in DOTLESS_LANGUAGES
     has_target = language_code(target) in DOTLESS_LANGUAGES
-    if has_source and has_target:
-        return "both"
-    if has_source:
-        return "source"
-    return "target" if has_target else None
+    sides = {(True, True): "both", (True, False): "source", (False, True): "target"}
+    return sides.get((has_source, has_target))
 
 
 LanguageTag = Annotated[str, AfterValidator(standard_language)]

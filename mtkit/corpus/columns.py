@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -67,7 +67,7 @@ def text_at(record: Any, column: str, where: str) -> str:
         if value is None:
             break
         if not isinstance(value, Mapping) or key not in value:
-            raise explain_missing_column(where, column, names_of_columns(record))
+            raise explain_missing_column(where, column, values_by_column(record))
         value = value[key]
     if value is None:  # an empty cell
         return ""
@@ -78,12 +78,13 @@ def text_at(record: Any, column: str, where: str) -> str:
     return encodable.rstrip("\r\n").replace("\n", " ")
 
 
-def names_of_columns(record: Any) -> Iterator[str]:
-    """Yield the names of the columns; a column of a nested record has a dot in its name."""
-    if not isinstance(record, Mapping):
-        return
-    for name, value in record.items():
-        if isinstance(value, Mapping):
-            yield from (f"{name}.{inner}" for inner in value)
-        else:
-            yield name
+def values_by_column(record: Any) -> dict[str, Any]:
+    """Return the values of a record; a column of a nested record has a dot in its name."""
+    values: dict[str, Any] = {}
+    if isinstance(record, Mapping):
+        for name, value in record.items():
+            if isinstance(value, Mapping):
+                values |= {f"{name}.{inner}": value[inner] for inner in value}
+            else:
+                values[name] = value
+    return values

@@ -12,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from mtkit.corpus.columns import Columns, is_column_name, name_cells, text_at
+from mtkit.corpus.columns import Columns, is_column_name, name_cells, text_at, values_by_column
 from mtkit.corpus.files import read_lines
 from mtkit.corpus.importers import Texts
 from mtkit.corpus.text import in_one_line
@@ -35,7 +35,7 @@ class RecordFile(TabTable):
 
     def read(self, path: str, columns: Columns) -> Texts:
         source, target = map(str, columns)
-        for number, record in _read_records(path, read_lines(path)):
+        for number, _, record in _read_records(path, read_lines(path)):
             where = f"{path}:{number}"
             source_text = text_at(record, source, where)
             target_text = text_at(record, target, where)
@@ -90,7 +90,7 @@ class RecordFile(TabTable):
     def open_column(self, path: str, column: str, output: Path | None) -> Table:
         keys: set[str] = set()
         row_count = 0
-        for row_count, record in _read_records(path, exact_lines(path)):
+        for row_count, _, record in _read_records(path, exact_lines(path)):
             text_at(record, column, f"{path}:{row_count}")  # raises UserError without such a key
             keys.update(record or ())
         return RecordTable(
@@ -109,38 +109,35 @@ class RecordTable(Table):
     key: str
 
     def _entries(self) -> Iterator[Entry]:
-        for number, line in enumerate(exact_lines(self.path), 1):
-            where = f"{self.path}:{number}"
-            record = _parse_record(line, where)
+        for number, line, record in _read_records(self.path, exact_lines(self.path)):
             if record is None:
                 yield Entry(line)
                 continue
+            text = text_at(record, self.key, f"{self.path}:{number}")
             # The new key comes before the last brace. Everything else keeps its bytes.
             content = line.rstrip().removesuffix("}")
             yield Entry(
                 before=f"{content}, {json.dumps(self.name)}: ",
                 after=line.removeprefix(content),
-                text=in_one_line(readable(text_at(record, self.key, where))),
+                text=in_one_line(readable(text)),
             )
 
     def _cell(self, text: str) -> str:
         return json.dumps(text, ensure_ascii=False)
 
 
-def _read_records(path: str, lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
-    """Yield the number of each line, and its object; None for a blank line."""
+def _read_records(path: str, lines: Iterable[str]) -> Iterator[tuple[int, str, Any]]:
+    """Yield the lines with their numbers and objects; None is the object of a blank line."""
     for number, line in enumerate(lines, 1):
-        yield number, _parse_record(line, f"{path}:{number}")
-
-
-def _parse_record(line: str, where: str) -> Any:
-    """Return the object of a line; None if the line is blank."""
-    if not line.strip():
-        return None
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: not JSON ({error}); each line must be a JSON object") from None
+        if not line.strip():
+            yield number, line, None
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            problem = f"{path}:{number}: not JSON ({error})"
+            raise UserError(f"{problem}; each line must be a JSON object") from None
+        yield number, line, record
 
 
 def _cell_of(value: Any, where: str) -> str:
@@ -162,16 +159,10 @@ def _read_first(path: str) -> Mapping[str, Any]:
 
 def _read_values(path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield the number of each line that is not blank, and the values of its object by column."""
-    for number, record in _read_records(path, read_lines(path)):
+    for number, _, record in _read_records(path, read_lines(path)):
         if record is None:
             continue
         if not isinstance(record, Mapping):
             where = f"{path}:{number}"
             raise UserError(f'{where}: not an object, such as {{"en": "dog", "de": "Hund"}}')
-        values: dict[str, Any] = {}
-        for name, value in record.items():
-            if isinstance(value, Mapping):
-                values.update({f"{name}.{inner}": value[inner] for inner in value})
-            else:
-                values[name] = value
-        yield number, values
+        yield number, values_by_column(record)
