@@ -1,4 +1,4 @@
-"""RUN/test: translations and scores of the test set; of an adapted model, also of the given one."""
+"""RUN/test: translations of the test set, by an adapted model and its base model; scores."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from mtkit.training.fine_tuning import find_fine_tuning
 
 MIN_TEST_LINES = 30
 """Fewest lines of a test set that are translated, however long they take."""
-GIVEN_FILE = "given.txt"
-"""File of RUN/test: the translations of the given model, if adaptation has changed it."""
+BASE_FILE = "base_model.txt"
+"""File of RUN/test: the translations of the base model, if adaptation has changed it."""
 ALL_LINES = "all."
 """How names of files in RUN/test begin that have all lines, if only a part was translated."""
 
@@ -63,11 +63,11 @@ def _translate_and_score(draft: Draft, config: Config, model: Artifact) -> None:
             references = [pairs[row].target for row in rows]
             write_lines(draft.folder / f"{name}{SOURCE_FILE}", sources)
             write_lines(draft.folder / f"{name}{REFERENCE_FILE}", references)
-    given = find_fine_tuning(config).translate_with_given_model(config, model, scored)
-    if given is not None:
-        write_lines(draft.folder / GIVEN_FILE, given)
+    base = find_fine_tuning(config).translate_with_base_model(config, model, scored)
+    if base is not None:
+        write_lines(draft.folder / BASE_FILE, base)
     is_unlike = [UNLIKE in translation.flags for translation in chosen]
-    report = score_test_set(config, scored, texts, is_unlike, given)
+    report = score_test_set(config, scored, texts, is_unlike, base)
     draft.report.update(dump_record(report))
     draft.report["lines"] = len(scored)
     draft.report["all_lines"] = len(pairs)

@@ -107,7 +107,7 @@ def tokenizer_recipe(config: Config) -> Recipe:
     if config.training.init_from is not None:
         sections: dict[str, Any] = {"training.init_from": "a model"}
         settings = config.tokenizer
-        if settings.changes_given:  # otherwise the tokenizer is that of the model
+        if settings.changes_vocabulary:  # otherwise the tokenizer is that of the model
             sections["seed"] = config.seed
             sections["tokenizer.drop_unused"] = settings.drop_unused or None  # off: as before
             for name in ("new_pieces", "sample_lines", "split_digits"):

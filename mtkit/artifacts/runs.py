@@ -151,7 +151,7 @@ def _explain_missing_model(place: str) -> str:
     return f"{place} is a run whose training has not ended, so it holds no model; use {commands}"
 
 
-def find_given_model(place: str) -> Artifact:
+def find_base_model(place: str) -> Artifact:
     """Return the verified model at a place; one of another program is imported.
 
     Raises:

@@ -85,8 +85,8 @@ def build_batches(config: Config, cluster: str | None = None) -> Artifact:
 def find_tokenizer(config: Config) -> Artifact:
     """Return the tokenizer of the run; raise UserError if it does not fit the config."""
     tokenizer = open_artifact(Path(config.run) / "tokenizer", "tokenizer", verify=True)
-    # With the vocabulary of a given model, the tokenizer only has to be that of the model.
-    if config.training.init_from is None or config.tokenizer.changes_given:
+    # With the vocabulary of a base model, the tokenizer only has to be that of the model.
+    if config.training.init_from is None or config.tokenizer.changes_vocabulary:
         check_settings(tokenizer, tokenizer_recipe(config))
     loaded = Tokenizer.load(tokenizer)
     with blame_setting(INIT_FROM):

@@ -132,9 +132,9 @@ def init(
         tuple[Path, Path] | None,
         Option(metavar="S T", help="Test set; name a table twice (default: held out)."),
     ] = None,
-    given: Annotated[
+    base: Annotated[
         str | None,
-        Option("--from", metavar="MODEL", help="Adapt this run or model instead of a new one."),
+        Option("--from", metavar="MODEL", help="Fine-tune this run or model, the base model."),
     ] = None,
     keep: Annotated[
         tuple[Path, Path] | None,
@@ -160,12 +160,12 @@ def init(
 
     Checks the corpus, holds out validation and test pairs, measures how fast this machine trains,
     and forecasts the time. Then start training with `mtkit run`. For several languages in one
-    model, give several corpora, and the tag of each with --tags. With --from, the run adapts a
-    model to the corpus, without harm to what it translates well.
+    model, give several corpora, and the tag of each with --tags. With --from, `mtkit run`
+    fine-tunes a base model on the corpus, and limits what the model forgets.
     Example: mtkit init train.en train.fr --minutes 20
     """
-    if given is None:
-        refuse("needs --from, a given model", keep=keep, new_vocabulary=new_vocabulary)
+    if base is None:
+        refuse("needs --from, a base model", keep=keep, new_vocabulary=new_vocabulary)
     words = [word for word in (source, target, *(more or [])) if word is not None]
     if tags:
         why = "is for one corpus; with --tags, `init` holds out pairs of each corpus"
@@ -205,7 +205,7 @@ def init(
         run=run,
         keep=named.pop("keep", None),
         existing=named,
-        given=given,
+        base=base,
         new_vocabulary=new_vocabulary,
         force=force,
     )

@@ -99,7 +99,7 @@ def train_spm(
     with open_config(config, demo=demo, run=folder, overrides=overrides) as settings:
         from mtkit.tokenizer.train_spm import train_tokenizer
 
-        # The tokenizer is made from that of the given model, so check first whether training can
+        # The tokenizer is made from that of the base model, so check first whether training can
         # start from the model.
         if settings.training.init_from is not None:
             from mtkit.training.setup import check_origin

@@ -119,7 +119,7 @@ class TokenizerSettings(Settings):
     sample_lines: PositiveInt = Field(2_000_000, description="most lines per side to train on")
 
     @property
-    def changes_given(self) -> bool:
+    def changes_vocabulary(self) -> bool:
         """Whether the vocabulary is another one than that of the model of training.init_from."""
         return self.new_pieces > 0 or self.drop_unused
 
@@ -263,7 +263,7 @@ class TrainingSettings(Settings):
     max_harm: Annotated[float | None, Field(ge=0, le=100), Scope.ENDING] = Field(
         None,
         description="most chrF that data.keep may lose, if it is set: the model is the mean of "
-        "given and trained weights that gains most on the validation set, or the given model if "
+        "base and trained weights that gains most on the validation set, or the base model if "
         "the gain may be chance; null: the trained weights, whatever they lose",
     )
 
@@ -315,10 +315,10 @@ class Config(Settings):
             raise ValueError("data.keep needs training.max_harm, the chrF that it may lose")
         if self.training.max_harm is not None:
             if self.training.init_from is None:
-                raise ValueError("training.max_harm is for a given model; set training.init_from")
+                raise ValueError("training.max_harm needs training.init_from, the base model")
             if not self.training.validation_sentences:
                 raise ValueError("training.max_harm needs validation_sentences above 0")
-        if self.tokenizer.changes_given and self.training.init_from is None:
+        if self.tokenizer.changes_vocabulary and self.training.init_from is None:
             raise ValueError(
                 "tokenizer.new_pieces and tokenizer.drop_unused change the vocabulary of a model; "
                 "set training.init_from, or choose tokenizer.vocab_size"

@@ -53,11 +53,11 @@ class NewModel(Proposal):
 class Start:
     """What training starts from: random weights.
 
-    An extra adds `--from`, the start from a given model: its entry point names a subclass.
+    An extra adds `--from`, the start from a base model: its entry point names a subclass.
     """
 
     held_out: AbstractSet[int] = frozenset()
-    """Keys of text that measures the given model: none of it may be trained on."""
+    """Keys of text that measures the base model: none of it may be trained on."""
 
     def __init__(self, options: InitOptions) -> None:
         self.options = options

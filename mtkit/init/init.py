@@ -145,8 +145,8 @@ def _write(
 
 
 def _choose_start(options: InitOptions) -> Start:
-    """Return random weights, or the given model if there is one; check that it suits the run."""
-    kind: type[Start] = Start if options.given is None else load_plugin("actions", "from")
+    """Return random weights, or the base model if there is one; check that it suits the run."""
+    kind: type[Start] = Start if options.base is None else load_plugin("actions", "from")
     return kind(options)
 
 
@@ -362,10 +362,10 @@ def _summary(
     yield from proposal.forecast(facts, written, options.minutes)
     left_out = sum(each.counts[LEFT_OUT] for each in written)
     if left_out:
-        given = "" if options.given is None else f", also those of {options.given}"
+        base = "" if options.base is None else f", also those of {options.base}"
         yield (
             f"left out of training: {plural(left_out, 'pair')} whose source or target occurs in a "
-            f"validation or test set{given}"
+            f"validation or test set{base}"
         )
 
 

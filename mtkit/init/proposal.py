@@ -31,12 +31,12 @@ class InitOptions:
     run: str | None = None
     existing: Mapping[str, Corpus] = field(default_factory=dict)
     """Validation and test sets of the user, by part; these are not held out."""
-    given: str | None = None
+    base: str | None = None
     """The model to adapt; None: train a new one."""
     keep: Corpus | None = None
     """Text that an adapted model must not translate worse."""
     new_vocabulary: bool = False
-    """Whether the vocabulary of the given model grows by subwords of the new text."""
+    """Whether the vocabulary of the base model grows by subwords of the new text."""
     force: bool = False
 
     @property

@@ -56,7 +56,7 @@ class QualityReport(ScoresByMetric):
     None in reports of earlier versions.
     """
     adaptation: Annotated[BeforeAndAfter | None, OMITTED_IF_EMPTY] = None
-    """chrF of the given and of the adapted model; None if the model was not adapted."""
+    """chrF of the base model and of the adapted model; None if the model was not adapted."""
 
 
 def score_test_set(
@@ -64,13 +64,13 @@ def score_test_set(
     pairs: Sequence[Pair],
     hypotheses: Sequence[str],
     is_unlike: Sequence[bool],
-    given: Sequence[str] | None,
+    base: Sequence[str] | None,
 ) -> QualityReport:
     """Score the hypotheses of a run's test set, and compare the test set with the training data.
 
     Of a large training text, the translation memory knows a sample. If the training text is gone,
     only score, and warn. `is_unlike`: whether each line has the flag
-    `unlike`. `given`: the translations of the given model, if the model was adapted.
+    `unlike`. `base`: the translations of the base model, if the model was adapted.
     """
     sources = [pair.source for pair in pairs]
     references = [pair.target for pair in pairs]
@@ -95,8 +95,8 @@ def score_test_set(
         language,
     )
     adaptation = None
-    if given is not None:
-        adaptation = BeforeAndAfter.of(given, hypotheses, references, language)
+    if base is not None:
+        adaptation = BeforeAndAfter.of(base, hypotheses, references, language)
     tags = score_tags(pairs, hypotheses, language)
     report = QualityReport(system.scores, tags=tags, copying=copying, adaptation=adaptation)
     if overlap is None:

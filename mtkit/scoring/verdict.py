@@ -107,9 +107,9 @@ def _describe_failures(report: QualityReport) -> Iterator[str]:
     # Only a gain on the validation set installs an adapted model.
     if adaptation is not None and adaptation.difference < 0:
         yield (
-            f"worse than the given model on the test set ({adaptation.difference:+.2f} chrF), but "
-            "better on the validation set: your test set is probably another kind of text than the "
-            "training data"
+            f"worse than the base model on the test set ({adaptation.difference:+.2f} chrF), but "
+            "better on the validation set: the test set probably comes from another domain than "
+            "the training data"
         )
     copying = report.copying
     if copying is not None and _loses_to(copying):

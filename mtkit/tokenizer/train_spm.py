@@ -29,7 +29,7 @@ from mtkit.errors import MtkitError, UserError, blame_setting
 from mtkit.report import plural, say, warn
 from mtkit.symbols import BOS, EOS, PAD, UNK
 from mtkit.tokenizer.codec import JOINT_MODEL, SOURCE_MODEL, TARGET_MODEL, Tokenizer, open_processor
-from mtkit.tokenizer.given_vocabulary import find_given_vocabulary
+from mtkit.tokenizer.inherited_vocabulary import find_inherited_vocabulary
 from mtkit.tokenizer.pieces import adopt_model
 from mtkit.tokenizer.spelling import UnknownLetters
 
@@ -82,7 +82,7 @@ def _hash_inputs(config: Config, model: Artifact | None) -> dict[str, str]:
     """Return the hashes of existing models, and of the training corpus if pieces are learned."""
     if model is not None:
         hashes = {"model": model.identity}
-        if config.tokenizer.changes_given:
+        if config.tokenizer.changes_vocabulary:
             hashes |= hash_sets(config, "train", "keep")
         return hashes
     paths = listed_paths(config.tokenizer.model or [])
@@ -99,7 +99,7 @@ def _hash_inputs(config: Config, model: Artifact | None) -> dict[str, str]:
 def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     """Write the SentencePiece models, and say where they come from."""
     if model:
-        tokenizer = find_given_vocabulary(config).take_over(draft, config, model)
+        tokenizer = find_inherited_vocabulary(config).take_over(draft, config, model)
         with blame_setting(INIT_FROM):
             check_target_tags(tokenizer, config.data.target_tags)
         tokenizer.copy_to(draft.folder)
@@ -127,7 +127,7 @@ def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
 
 
 def check_target_tags(tokenizer: Tokenizer, tags: Iterable[str]) -> None:
-    """Raise UserError unless the tokenizer of a given model has the target tags of the corpora.
+    """Raise UserError unless the tokenizer of a base model has the target tags of the corpora.
 
     A new tag would need a new row in the embedding of that model.
     """

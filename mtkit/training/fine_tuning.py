@@ -39,8 +39,8 @@ class Ending:
     best: Candidate
     report: Mapping[str, Any] = field(default_factory=dict)
     """What the report of the model says about the choice."""
-    given: ModelContent | None = None
-    """The given model, if the run ends with it and it has another vocabulary than the run."""
+    base: ModelContent | None = None
+    """The base model, if the run ends with it and it has another vocabulary than the run."""
 
 
 class FineTuning:
@@ -50,17 +50,17 @@ class FineTuning:
         """Choose the weights that the run ends with; all processes call this."""
         return Ending(trained)
 
-    def translate_with_given_model(
+    def translate_with_base_model(
         self, config: Config, model: Artifact, pairs: Sequence[Pair]
     ) -> list[str] | None:
-        """Translate test lines with the given model, to compare it with the model of the run.
+        """Translate test lines with the base model, to compare it with the model of the run.
 
         Return None if there is nothing to compare.
         """
         return None
 
     def describe(self, model: Artifact, test: Artifact | None) -> Iterable[str]:
-        """Yield lines that say what has changed from the given model to the model of the run."""
+        """Yield lines that say what has changed from the base model to the model of the run."""
         return ()
 
 

@@ -71,7 +71,7 @@ def write_model(run: TrainingRun, state: TrainState, stage: Stage, fine_tuning: 
     if not run.group.is_main:
         return
     best = ending.best
-    content = ending.given
+    content = ending.base
     if content is None:
         assign_weights(state.model, best.weights)
         estimator = _make_estimator(run, state)

@@ -25,7 +25,7 @@ from mtkit.artifacts.runs import (
     CHECKPOINTS,
     INIT_FROM,
     WEIGHTS,
-    find_given_model,
+    find_base_model,
     find_origin,
     link_latest,
     locked,
@@ -48,7 +48,7 @@ from mtkit.models.folder import read_model_config, save_model_config
 from mtkit.models.weights import assign_weights, build_without_weights, read_weights
 from mtkit.report import plural, say, warn
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.given_vocabulary import find_given_vocabulary
+from mtkit.tokenizer.inherited_vocabulary import find_inherited_vocabulary
 from mtkit.training.agreement import check_same, check_shared
 from mtkit.training.checkpoints import Checkpoints
 from mtkit.training.data import Stream
@@ -111,7 +111,7 @@ class RunInputs:
         return record_ancestors(place, self.origin)
 
     def initial_model(self) -> EncoderDecoder:
-        """Return the model before the first step, on the CPU: the given one, or a random one."""
+        """Return the model before the first step, on the CPU: the base model, or a random one."""
         config, tokenizer = self.config, self.tokenizer
         torch.manual_seed(config.seed)
         model = EncoderDecoder(config.model, tokenizer.source_vocab, tokenizer.target_vocab)
@@ -131,12 +131,12 @@ class RunInputs:
 
     def _read_origin(self, origin: Artifact) -> Mapping[str, Tensor]:
         """Return the weights of the origin, with rows for the vocabulary of this run."""
-        given = Tokenizer.load(origin)
-        weights = self.read_given_weights(origin, given)
-        vocabulary = find_given_vocabulary(self.config)
-        return vocabulary.change_weights(weights, self.tokenizer, given)
+        base = Tokenizer.load(origin)
+        weights = self.read_base_weights(origin, base)
+        vocabulary = find_inherited_vocabulary(self.config)
+        return vocabulary.change_weights(weights, self.tokenizer, base)
 
-    def read_given_weights(self, origin: Artifact, tokenizer: Tokenizer) -> dict[str, Tensor]:
+    def read_base_weights(self, origin: Artifact, tokenizer: Tokenizer) -> dict[str, Tensor]:
         """Return the weights of the origin, whose tokenizer is given, as they are."""
         vocabs = tokenizer.source_vocab, tokenizer.target_vocab
         model = build_without_weights(self.config.model, *vocabs)
@@ -187,7 +187,7 @@ def open_inputs(config: Config) -> RunInputs:
     tokenizer = Tokenizer.load(artifact)
     if origin := check_origin(config):
         with blame_setting(INIT_FROM):
-            if not find_given_vocabulary(config).fits(tokenizer, Tokenizer.load(origin)):
+            if not find_inherited_vocabulary(config).fits(tokenizer, Tokenizer.load(origin)):
                 raise UserError(
                     f"{name_of_origin(config, origin)} has another tokenizer than this run; rerun "
                     "`mtkit train-spm` with this setting, which copies the tokenizer of that model"
@@ -240,7 +240,7 @@ def check_origin(config: Config) -> Artifact | None:
     Raises:
         SettingError: the model is missing, or its weights would mean something else in this run.
     """
-    if origin := find_origin(config, find_given_model):
+    if origin := find_origin(config, find_base_model):
         with blame_setting(INIT_FROM):
             _check_weights(config, origin, name_of_origin(config, origin))
     return origin

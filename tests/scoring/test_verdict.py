@@ -137,9 +137,9 @@ def test_lines_too_short_for_bleu_are_judged_by_chrf() -> None:
 
 
 def report_beside(
-    *, sources: list[str] | None = None, given: list[str] | None = None
+    *, sources: list[str] | None = None, base: list[str] | None = None
 ) -> QualityReport:
-    """Return the report on HYPOTHESES beside copied sources, or beside the given model."""
+    """Return the report on HYPOTHESES beside copied sources, or beside the base model."""
     references = REFERENCES * TIMES
 
     def compare(others: list[str] | None) -> BeforeAndAfter | None:
@@ -148,7 +148,7 @@ def report_beside(
         return BeforeAndAfter.of(others * TIMES, HYPOTHESES * TIMES, references, None)
 
     report = QualityReport(
-        score(HYPOTHESES * TIMES, references), copying=compare(sources), adaptation=compare(given)
+        score(HYPOTHESES * TIMES, references), copying=compare(sources), adaptation=compare(base)
     )
     written = json.dumps(dump_record(report))
     return load_record(QualityReport, json.loads(written), Path("manifest.json"))
@@ -187,8 +187,8 @@ def test_too_few_lines_for_a_test_are_judged_by_the_scores(lines: int) -> None:
 
 
 def test_an_adapted_model_that_loses_on_the_test_set_is_told_so_first() -> None:
-    verdict, *_ = describe_quality(report_beside(given=REFERENCES))
-    assert verdict.startswith("verdict: worse than the given model on the test set (-")
-    assert "your test set is probably another kind of text than the training data" in verdict
-    verdict, *_ = describe_quality(report_beside(given=OTHERS))
-    assert "given model" not in verdict
+    verdict, *_ = describe_quality(report_beside(base=REFERENCES))
+    assert verdict.startswith("verdict: worse than the base model on the test set (-")
+    assert "the test set probably comes from another domain" in verdict
+    verdict, *_ = describe_quality(report_beside(base=OTHERS))
+    assert "base model" not in verdict

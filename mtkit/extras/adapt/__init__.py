@@ -1,1 +1,1 @@
-"""What adapts a given model to new text: `init --from`, replay, interpolation, new subwords."""
+"""What adapts a base model to new text: `init --from`, replay, interpolation, new subwords."""

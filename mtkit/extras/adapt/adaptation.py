@@ -1,4 +1,4 @@
-"""What the adaptation of a given model has changed: its scores on new and on old text, in words."""
+"""What the adaptation of a base model has changed: its scores on new and on old text, in words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mtkit.scoring.comparison import BeforeAndAfter
 from mtkit.scoring.metrics import resampling_obstacle
 
 MAX_TRIALS = 5
-"""Most weights that are tried beside the given ones."""
+"""Most weights that are tried beside those of the base model."""
 MAX_SCORE = 100.0
 """Largest chrF. With this `max_harm`, old text may lose everything, as that of a parent may."""
 MAX_P_VALUE = 0.05 / MAX_TRIALS
@@ -28,13 +28,13 @@ at most 5% of the runs (Bonferroni correction).
 
 @dataclass(frozen=True)
 class Adaptation:
-    """How far a model has moved from the given weights to the trained ones, and what it changed.
+    """How far a model has moved from the base weights to the trained weights, and the effect.
 
     If `share` is 0, the scores are those of the best weights that were tried, not of the model.
     """
 
     share: Annotated[float, Field(ge=0, le=1)]
-    """α: 0 stands for the given weights, 1 for the trained ones."""
+    """α: 0 stands for the base weights, 1 for the trained weights."""
     max_harm: float
     """How many points of chrF the old text may lose."""
     new: BeforeAndAfter
@@ -44,7 +44,7 @@ class Adaptation:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the run ends with the given model."""
+        """Whether the run ends with the base model."""
         return self.share == 0
 
 
@@ -64,11 +64,11 @@ def find_adaptation(model: Artifact) -> Adaptation:
 
 
 def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> Iterator[str]:
-    """Yield chrF of the given and of the adapted model on new and on old text.
+    """Yield chrF of the base model and of the adapted model on new and on old text.
 
     `test`: the scores on the test set; None if there is none.
     """
-    rows = [["chrF2", "lines", "given", "adapted", "difference"]]
+    rows = [["chrF2", "lines", "base model", "adapted", "difference"]]
     scores_by_text = {
         "new text: test set": test,
         "new text: validation set": adaptation.new,
@@ -91,10 +91,10 @@ def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> 
 def describe_adaptation(adaptation: Adaptation) -> str:
     """Say which weights the model has, and why."""
     if adaptation.is_refused:
-        return f"no weight of the given model was changed: {_explain_refusal(adaptation)}"
+        return f"no weight of the base model was changed: {_explain_refusal(adaptation)}"
     gain = (
-        f"the model has moved {100 * adaptation.share:g}% of the way from the given to the trained "
-        f"weights: {_describe_gain(adaptation.new)}"
+        f"the model has moved {100 * adaptation.share:g}% of the way from the base model to the "
+        f"trained weights: {_describe_gain(adaptation.new)}"
     )
     if adaptation.old is not None:
         difference = adaptation.old.difference

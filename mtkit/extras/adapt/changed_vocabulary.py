@@ -20,7 +20,7 @@ from mtkit.extras.adapt.new_pieces import Sides, extend_tokenizer, find_new_rows
 from mtkit.extras.adapt.used_pieces import drop_unused
 from mtkit.report import say
 from mtkit.tokenizer.codec import Tokenizer
-from mtkit.tokenizer.given_vocabulary import GivenVocabulary
+from mtkit.tokenizer.inherited_vocabulary import InheritedVocabulary
 from mtkit.tokenizer.train_spm import sample_pairs, split_long_lines
 
 if TYPE_CHECKING:  # to train a tokenizer needs no tensors
@@ -30,8 +30,8 @@ SETS: tuple[SetName, ...] = ("train", "keep")
 """The text whose subwords stay."""
 
 
-class ChangedVocabulary(GivenVocabulary):
-    """The vocabulary of a given model without unused pieces, and new pieces for new text."""
+class ChangedVocabulary(InheritedVocabulary):
+    """The vocabulary of a base model without unused pieces, and new pieces for new text."""
 
     def __init__(self, settings: TokenizerSettings) -> None:
         self.settings = settings
@@ -39,10 +39,10 @@ class ChangedVocabulary(GivenVocabulary):
     def take_over(self, draft: Draft, config: Config, model: Artifact) -> Tokenizer:
         """Return the changed tokenizer of a model, and say how many pieces stay and are new."""
         settings = self.settings
-        given = Tokenizer.load(model)
-        kept = given
+        base = Tokenizer.load(model)
+        kept = base
         if settings.drop_unused:
-            kept = drop_unused(given, _sample_kept(config))
+            kept = drop_unused(base, _sample_kept(config))
         changed = kept
         if settings.new_pieces:
             sides = _sample_new(config, model)
@@ -55,16 +55,16 @@ class ChangedVocabulary(GivenVocabulary):
         draft.report["new_pieces"] = {"source": source, "target": target}
         say(
             f"tokenizer: that of {name_of_origin(config, model)}, with {kept.target_vocab:,} of "
-            f"its {given.target_vocab:,} subwords, and {target:,} new ones"
+            f"its {base.target_vocab:,} subwords, and {target:,} new ones"
         )
         return changed
 
-    def fits(self, tokenizer: Tokenizer, given: Tokenizer) -> bool:
-        """Return whether the tokenizer of a run can be made from that of the given model."""
-        sides = find_new_rows(tokenizer, given)
+    def fits(self, tokenizer: Tokenizer, base: Tokenizer) -> bool:
+        """Return whether the tokenizer of a run can be made from that of the base model."""
+        sides = find_new_rows(tokenizer, base)
         if sides is None:
             return False
-        for rows, old_pieces in zip(sides, given.vocabularies, strict=True):
+        for rows, old_pieces in zip(sides, base.vocabularies, strict=True):
             is_whole = len(rows.kept) == len(old_pieces)
             has_few_new = len(rows.spellings) <= self.settings.new_pieces
             if not has_few_new or not (is_whole or self.settings.drop_unused):
@@ -72,12 +72,12 @@ class ChangedVocabulary(GivenVocabulary):
         return True
 
     def change_weights(
-        self, weights: Mapping[str, Tensor], tokenizer: Tokenizer, given: Tokenizer
+        self, weights: Mapping[str, Tensor], tokenizer: Tokenizer, base: Tokenizer
     ) -> Mapping[str, Tensor]:
-        """Return the weights of the given model with a row for each subword of the run."""
+        """Return the weights of the base model with a row for each subword of the run."""
         from mtkit.extras.adapt.growth import change_weights  # imports torch
 
-        sides = find_new_rows(tokenizer, given)
+        sides = find_new_rows(tokenizer, base)
         assert sides is not None  # as `fits` requires
         return change_weights(weights, *sides)
 
@@ -93,7 +93,7 @@ def _sample_kept(config: Config) -> Sides:
 
 
 def _sample_new(config: Config, model: Artifact) -> Sides:
-    """Return the lines of the training text that is new to a given model."""
+    """Return the lines of the training text that is new to a base model."""
     with open_set(config, "train") as rows:
         new_rows = _find_new_text(config, model, rows)
         return _split(sample_pairs(rows, config.tokenizer.sample_lines, config.seed, new_rows))
@@ -106,7 +106,7 @@ def _split(pairs: Sequence[tuple[str, str]]) -> Sides:
 
 
 def _find_new_text(config: Config, model: Artifact, rows: CorpusRows) -> RowNumbers | None:
-    """Return the rows of the corpora that a given model has not seen; None if nobody knows them.
+    """Return the rows of the corpora that a base model has not seen; None if nobody knows them.
 
     The others are replayed, and the vocabulary of the model was made for them.
     """

@@ -1,4 +1,4 @@
-"""A proposal to adapt a given model to a corpus: `mtkit init --from`.
+"""A proposal to adapt a base model to a corpus: `mtkit init --from`.
 
 How long and how fast to learn was measured on models and texts of several kinds:
 configs/RESULTS.md#adapting-a-model.
@@ -19,7 +19,7 @@ from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
 from mtkit.errors import blame_setting
 from mtkit.extras.adapt.adaptation import MAX_TRIALS
-from mtkit.extras.adapt.given import Fit, GivenModel, check_suitability, find_lacks
+from mtkit.extras.adapt.base_model import Fit, OpenedBaseModel, check_suitability, find_lacks
 from mtkit.extras.adapt.used_pieces import drop_unused
 from mtkit.init.config_text import (
     WHY_LAST_STEP,
@@ -104,7 +104,7 @@ MAX_HARM_OF_CHILD = 100.0
 
 @dataclass(frozen=True)
 class AdaptationPlan:
-    """How to adapt a given model, and how long each part of a run will take."""
+    """How to adapt a base model, and how long each part of a run will take."""
 
     peak: float
     steps: int
@@ -123,36 +123,36 @@ class AdaptationPlan:
 
 @dataclass(frozen=True)
 class AdaptedModel(Proposal):
-    """A plan to adapt a given model."""
+    """A plan to adapt a base model."""
 
-    given: GivenModel
+    base: OpenedBaseModel
     new_pieces: int
     """Most subwords that are learned from the new text."""
     kept: int
-    """About how many subwords of the given model stay."""
+    """About how many subwords of the base model stay."""
     fit: Fit
     plan: AdaptationPlan
 
     @property
     def old_text(self) -> Sequence[Pair]:
-        return self.given.old_text
+        return self.base.old_text
 
     @property
     def replayed(self) -> Sequence[dict[str, Any]]:
         """Old corpora to train on beside the new ones, as settings with weights."""
-        return self.given.old_training.replayed(self.plan.replayed_pairs)
+        return self.base.old_training.replayed(self.plan.replayed_pairs)
 
     def __str__(self) -> str:
-        config = self.given.opened.config
+        config = self.base.opened.config
         model = build_without_weights(config.model, config.source_vocab, config.target_vocab)
         parameters = sum(parameter.numel() for parameter in model.parameters())
-        return f"adapts {self.given.place}, {parameters:,} parameters"
+        return f"adapts {self.base.place}, {parameters:,} parameters"
 
     def settings(self, facts: CorpusFacts) -> Sections:
         """Return all sections except `data`; their comments name the counts of `facts`."""
-        config = self.given.opened.config
-        joint = self.given.opened.tokenizer.is_joint
-        old_training = self.given.old_training
+        config = self.base.opened.config
+        joint = self.base.opened.tokenizer.is_joint
+        old_training = self.base.old_training
         facts = replace(
             facts,
             # Old pairs are in other files. Those that measure a model, and those that the new text
@@ -162,18 +162,18 @@ class AdaptedModel(Proposal):
         )
         return {
             "tokenizer": {
-                "joint": Chosen(joint, "as in the given model, which brings its own tokenizer"),
+                "joint": Chosen(joint, "as in the base model, which brings its own tokenizer"),
                 "new_pieces": self.new_pieces or None,
                 "drop_unused": self._drop_unused(config.target_vocab),
             },
             "batching": batching_settings(facts, self.plan.max_tokens, self.plan.max_length),
-            "model": _settings_of(config.model, "all settings of the given model"),
+            "model": _settings_of(config.model, "all settings of the base model"),
             "training": self._training_settings(facts),
             "decoding": self._decoding_settings(),
         }
 
     def _drop_unused(self, size: int) -> Chosen | None:
-        """Return the setting; `size`: the number of subwords of the given model."""
+        """Return the setting; `size`: the number of subwords of the base model."""
         if self.kept == size:
             return None
         return Chosen(
@@ -183,12 +183,12 @@ class AdaptedModel(Proposal):
         )
 
     def _decoding_settings(self) -> dict[str, Any]:
-        """Return the settings of the given model, with room for the longest new sentences."""
-        decoding = self.given.opened.config.decoding
+        """Return the settings of the base model, with room for the longest new sentences."""
+        decoding = self.base.opened.config.decoding
         affordable = min(self.plan.max_output, MAX_SEARCH_TOKENS // decoding.beam)
         max_length = max(decoding.max_length, affordable)
         decoding = decoding.model_copy(update={"max_length": max_length})
-        return _settings_of(decoding, "as in the given model, but long enough for the new text")
+        return _settings_of(decoding, "as in the base model, but long enough for the new text")
 
     def _training_settings(self, facts: CorpusFacts) -> dict[str, Any]:
         plan = self.plan
@@ -200,7 +200,7 @@ class AdaptedModel(Proposal):
         length = describe_length(plan.epochs, facts, plan.training_seconds)
         sentences = min(plan.compared_lines, max(facts.valid, len(self.old_text)))
         return {
-            "init_from": self.given.place,
+            "init_from": self.base.place,
             "max_harm": MAX_HARM if limits_harm else MAX_HARM_OF_CHILD,
             "steps": Chosen(plan.steps, length),
             "optimizer": Chosen(ADAPTATION_OPTIMIZER, "as for a new model, without weight decay"),
@@ -219,7 +219,7 @@ class AdaptedModel(Proposal):
         """Say how long a run will take, and what to expect from it."""
         plan = self.plan
         yield (
-            f"given model: {self.fit.loss:.2f} nats per subword on the new text; frequencies of "
+            f"base model: {self.fit.loss:.2f} nats per subword on the new text; frequencies of "
             f"subwords alone {self.fit.entropy:.2f}"
         )
         length = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
@@ -231,27 +231,27 @@ class AdaptedModel(Proposal):
             yield f"the time is too short: the shortest run takes {plan.seconds / 60:.1f} minutes"
         if not self.fit.is_better_than_chance:
             yield (
-                "the given model becomes the parent of a model for other languages (Kocmi and "
+                "the base model becomes the parent of a model for other languages (Kocmi and "
                 "Bojar 2018), and what it could translate is not kept"
             )
             return
         yield (
-            f"expect: {MEASURED_GAIN} chrF more than the given model, as measured adaptations "
+            f"expect: {MEASURED_GAIN} chrF more than the base model, as measured adaptations "
             "gained on text like the new pairs; text of another kind gains nothing"
         )
         if plan.replayed_pairs:
             old = f"about {plan.replayed_pairs:,.0f} old pairs"
             yield f"each epoch replays {old}, so that the model forgets little"
-        elif self.given.old_training.is_trained_on:
-            share = self.given.old_training.share_in_new_text
+        elif self.base.old_training.is_trained_on:
+            share = self.base.old_training.share_in_new_text
             yield f"the new text has {share:.0%} of the old pairs, so none is replayed"
         else:
             yield "the old training text is not at hand, so the model may forget it"
         held_out = [key for corpus in written for key in corpus.held_out]
-        known = np.isin(np.array(held_out, np.uint64), self.given.old_training.keys).sum()
+        known = np.isin(np.array(held_out, np.uint64), self.base.old_training.keys).sum()
         if known:
             yield (
-                f"{self.given.place} was trained on {known:,} of the {len(held_out):,} pairs held "
+                f"{self.base.place} was trained on {known:,} of the {len(held_out):,} pairs held "
                 "out, so the scores of both models are too good: name other sets with --valid and "
                 "--test"
             )
@@ -274,7 +274,7 @@ def _settings_of(section: Settings, why: str) -> dict[str, Any]:
 
 
 def propose_adaptation(
-    given: GivenModel,
+    base: OpenedBaseModel,
     facts: CorpusFacts,
     sample: Sequence[Pair],
     minutes: float,
@@ -283,18 +283,18 @@ def propose_adaptation(
     how_to_swap: str,
     new_vocabulary: bool,
 ) -> AdaptedModel:
-    """Measure how well the given model predicts the new text and how fast it trains; plan a run.
+    """Measure how well the base model predicts the new text and how fast it trains; plan a run.
 
     Warn if it predicts the new text, or old text that the user names, no better than chance. The
     vocabulary gets subwords of the new text with `new_vocabulary`, and if it lacks many letters, or
     some that the language of a child has. Otherwise warn of letters that it lacks. `new`: all of
     the new text, of which `sample` is a part.
     """
-    tokenizer = _keep_used(given, sample)
-    _check_memory(given, tokenizer)
-    fit = check_suitability(given, sample, how_to_swap)
+    tokenizer = _keep_used(base, sample)
+    _check_memory(base, tokenizer)
+    fit = check_suitability(base, sample, how_to_swap)
     is_parent = not fit.is_better_than_chance
-    lacks = {} if new_vocabulary else find_lacks(given, sample)
+    lacks = {} if new_vocabulary else find_lacks(base, sample)
     for lack, share in lacks.items():
         if is_parent or share > MANY_UNKNOWN_LETTERS:
             say(f"init: {lack}, so the vocabulary gets subwords of the new text")
@@ -306,26 +306,26 @@ def propose_adaptation(
             )
     new_pieces = NEW_PIECES if new_vocabulary else 0
     if is_parent:
-        given = given.as_parent()
-    given = replace(given, old_training=given.old_training.compared_with(new))
-    say(f"init: measuring the speed of {given.place}")
-    trial = AdaptedModel(given, new_pieces, tokenizer.target_vocab, fit, _plan_trial())
+        base = base.as_parent()
+    base = replace(base, old_training=base.old_training.compared_with(new))
+    say(f"init: measuring the speed of {base.place}")
+    trial = AdaptedModel(base, new_pieces, tokenizer.target_vocab, fit, _plan_trial())
     measured = measure_training(trial.settings(facts), sample, TRIAL_TOKENS)
-    plan = choose_adaptation(facts, measured, given, fit, minutes)
+    plan = choose_adaptation(facts, measured, base, fit, minutes)
     return replace(trial, plan=plan)
 
 
-def _keep_used(given: GivenModel, sample: Sequence[Pair]) -> Tokenizer:
+def _keep_used(base: OpenedBaseModel, sample: Sequence[Pair]) -> Tokenizer:
     """Return the tokenizer without the subwords that the text does not use, if it is large."""
-    tokenizer = given.opened.tokenizer
+    tokenizer = base.opened.tokenizer
     if tokenizer.target_vocab < LARGE_VOCABULARY:
         return tokenizer
-    pairs = [*sample, *given.old_text]
+    pairs = [*sample, *base.old_text]
     sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
     return drop_unused(tokenizer, sides)
 
 
-def _check_memory(given: GivenModel, tokenizer: Tokenizer) -> None:
+def _check_memory(base: OpenedBaseModel, tokenizer: Tokenizer) -> None:
     """Refuse a model whose adaptation cannot fit into memory; `tokenizer`: that of the run."""
     if "memory" not in find_plugins("actions"):
         return
@@ -334,8 +334,8 @@ def _check_memory(given: GivenModel, tokenizer: Tokenizer) -> None:
         "run": "run",
         "data": {"train": corpus, "valid": corpus},
         "tokenizer": {"drop_unused": True},  # `tokenizer` has dropped what it can
-        "model": given.opened.config.model,
-        "training": {"init_from": given.place, "steps": 1, "optimizer": ADAPTATION_OPTIMIZER},
+        "model": base.opened.config.model,
+        "training": {"init_from": base.place, "steps": 1, "optimizer": ADAPTATION_OPTIMIZER},
     }
     with blame_setting(("--from",)):
         load_plugin("actions", "memory")(Config.model_validate(settings), tokenizer)
@@ -358,13 +358,13 @@ def _plan_trial() -> AdaptationPlan:
 
 
 def choose_adaptation(
-    facts: CorpusFacts, measured: Measurement, given: GivenModel, fit: Fit, minutes: float
+    facts: CorpusFacts, measured: Measurement, base: OpenedBaseModel, fit: Fit, minutes: float
 ) -> AdaptationPlan:
     """Return the plan for `minutes`."""
     max_epochs = MAX_EPOCHS if fit.is_better_than_chance else MAX_EPOCHS_OF_CHILD
     budget = 60 * minutes
     training_seconds_per_pair = measured.training_seconds
-    comparison = _plan_comparison(facts, len(given.old_text), training_seconds_per_pair, budget)
+    comparison = _plan_comparison(facts, len(base.old_text), training_seconds_per_pair, budget)
     # Both models translate the test set, or the same part of it.
     test_seconds = 2 * evaluation_seconds(
         facts.test, training_seconds_per_pair, TRAINING_SHARE * budget
@@ -381,7 +381,7 @@ def choose_adaptation(
         + losses * LOSS_COST * facts.valid * training_seconds_per_pair
     )
     affordable_pairs = max(0.0, budget - other_seconds) / training_seconds_per_pair
-    replayed_pairs = _choose_replay(facts.pairs, given.old_training.pairs, affordable_pairs)
+    replayed_pairs = _choose_replay(facts.pairs, base.old_training.pairs, affordable_pairs)
     pairs = facts.pairs + replayed_pairs
     wanted_epochs = min(float(max_epochs), affordable_pairs / pairs)
     epoch_tokens = pairs * measured.padded_tokens
@@ -394,7 +394,7 @@ def choose_adaptation(
     epochs = steps * max_tokens / epoch_tokens
     training_seconds = epochs * pairs * training_seconds_per_pair
     return AdaptationPlan(
-        peak=_choose_peak(given, fit),
+        peak=_choose_peak(base, fit),
         steps=steps,
         epochs=epochs,
         replayed_pairs=replayed_pairs,
@@ -407,15 +407,15 @@ def choose_adaptation(
     )
 
 
-def _choose_peak(given: GivenModel, fit: Fit) -> float:
-    """Return the highest learning rate for the width of the given model."""
+def _choose_peak(base: OpenedBaseModel, fit: Fit) -> float:
+    """Return the highest learning rate for the width of the base model."""
     if not fit.is_better_than_chance:
         peak = PEAK_OF_CHILD
-    elif given.old_training.is_trained_on:
+    elif base.old_training.is_trained_on:
         peak = PEAK_WITH_REPLAY
     else:
         peak = PEAK_ALONE
-    return peak * math.sqrt(PEAK_WIDTH / given.opened.config.model.d_model)
+    return peak * math.sqrt(PEAK_WIDTH / base.opened.config.model.d_model)
 
 
 @dataclass(frozen=True)
@@ -435,7 +435,7 @@ def _plan_comparison(
 
     `old_lines`: number of lines of the old text. `budget`: time of the run, in seconds.
     """
-    # The end of a run translates both texts with the given model and with each of the weights that
+    # The end of a run translates both texts with the base model and with each of the weights that
     # it tries. Validations translate only new text, but are planned as if they translated both.
     times = 1 + MAX_TRIALS + VALIDATION_COUNT
     line_seconds = times * GREEDY_COST * training_seconds_per_pair

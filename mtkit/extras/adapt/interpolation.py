@@ -1,8 +1,8 @@
-"""The end of an adaptation: how far to move from the given weights to the trained ones.
+"""The end of an adaptation: how far to move from the base weights to the trained weights.
 
 Training on new text makes a model worse at what it could translate before. The weights between,
 
-    w(α) = w_given + α · (w_trained - w_given),
+    w(α) = w_base + α · (w_trained - w_base),
 
 often keep most of both abilities (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models").
 """
@@ -45,7 +45,7 @@ from mtkit.training.validation import (
 )
 
 SHARES = (0.25, 0.5, 0.75, 1.0)
-"""The values of α that are tried in any case, beside 0, which is the given model."""
+"""The values of α that are tried in any case, beside 0, which is the base model."""
 assert len(SHARES) + 1 <= MAX_TRIALS
 
 
@@ -85,22 +85,22 @@ def limit_harm(
 ) -> tuple[Candidate, Adaptation]:
     """Return the weights that gain most on new text while old text loses at most `max_harm`.
 
-    They are the given weights if the gain may be chance. The processes share the work.
+    They are the base weights if the gain may be chance. The processes share the work.
     """
     config = run.config
     max_harm = config.training.max_harm
     assert max_harm is not None
     texts = ComparedTexts(new=_read_new_text(run), old=_read_old_text(run))
-    # The weights of the given model, with rows for the new subwords of this run.
+    # The weights of the base model, with rows for the new subwords of this run.
     initial_weights = get_weights(run.inputs.initial_model())
     outcomes = _try_all(run, state, initial_weights, trained, texts, max_harm)
-    given = outcomes[0]
+    base = outcomes[0]
     best = choose_outcome(outcomes, max_harm)
-    adaptation = compare_outcomes(given, best, texts, max_harm, config.data.target_language)
+    adaptation = compare_outcomes(base, best, texts, max_harm, config.data.target_language)
     if run.group.is_main:
         _say_outcomes(outcomes)
         say(f"train: {describe_adaptation(adaptation)}")
-    final = given if adaptation.is_refused else best
+    final = base if adaptation.is_refused else best
     references = texts.new.references
     candidate = _make_candidate(run, state, initial_weights, trained, final, references)
     return candidate, adaptation
@@ -114,8 +114,8 @@ def _try_all(
     texts: ComparedTexts,
     max_harm: float,
 ) -> list[Outcome]:
-    """Return the outcomes of the given model, of each of SHARES, and of a finer share, if any."""
-    with progress("comparing given and trained weights", 1 + MAX_TRIALS, "trials") as bar:
+    """Return the outcomes of the base model, of each of SHARES, and of a finer share, if any."""
+    with progress("comparing base and trained weights", 1 + MAX_TRIALS, "trials") as bar:
 
         def try_share(share: float) -> Outcome:
             assign_weights(state.model, interpolate(initial_weights, trained.weights, share))
@@ -123,8 +123,8 @@ def _try_all(
             bar.advance()
             return outcome
 
-        # Not `initial_weights`: the given model may have fewer subwords, and is judged as it is.
-        outcomes = [_try_given_model(run, texts)]
+        # Not `initial_weights`: the base model may have fewer subwords, and is judged as it is.
+        outcomes = [_try_base_model(run, texts)]
         bar.advance()
         outcomes += [try_share(share) for share in SHARES]
         finer_share = choose_finer_share(outcomes, max_harm)
@@ -134,7 +134,7 @@ def _try_all(
 
 
 def compare_outcomes(
-    given: Outcome,
+    base: Outcome,
     best: Outcome,
     texts: ComparedTexts,
     max_harm: float,
@@ -145,20 +145,20 @@ def compare_outcomes(
     With share 0, the scores are still those of the best weights, to say what was tried.
     `language`: language of the target, if known.
     """
-    new = _measure_change(given.new, best.new, texts.new.references, language)
+    new = _measure_change(base.new, best.new, texts.new.references, language)
     old = None
     if texts.old is not None:
-        old = _measure_change(given.old, best.old, texts.old.references, language)
+        old = _measure_change(base.old, best.old, texts.old.references, language)
     share = best.share if is_significantly_better(new) else 0.0
     return Adaptation(share=share, max_harm=max_harm, new=new, old=old)
 
 
 def _measure_change(
-    given: Sequence[str], best: Sequence[str], references: Sequence[str], language: str | None
+    base: Sequence[str], best: Sequence[str], references: Sequence[str], language: str | None
 ) -> BeforeAndAfter:
     """Compare translations of a text, on no more lines than a significance test takes."""
     return BeforeAndAfter.of(
-        spread(given, MAX_RESAMPLED),
+        spread(base, MAX_RESAMPLED),
         spread(best, MAX_RESAMPLED),
         spread(references, MAX_RESAMPLED),
         language,
@@ -166,16 +166,16 @@ def _measure_change(
 
 
 def interpolate(
-    given: Mapping[str, Tensor], trained: Mapping[str, Tensor], share: float
+    base: Mapping[str, Tensor], trained: Mapping[str, Tensor], share: float
 ) -> dict[str, Tensor]:
-    """Return w_given + α · (w_trained - w_given) for every weight; α is `share`."""
-    return {name: weight.lerp(trained[name], share) for name, weight in given.items()}
+    """Return w_base + α · (w_trained - w_base) for every weight; α is `share`."""
+    return {name: weight.lerp(trained[name], share) for name, weight in base.items()}
 
 
 def choose_outcome(outcomes: Sequence[Outcome], max_harm: float) -> Outcome:
     """Return the best outcome on new text whose chrF on old text falls by at most `max_harm`.
 
-    The first outcome is that of the given weights. Of equally good outcomes, return the first.
+    The first outcome is that of the base model. Of equally good outcomes, return the first.
     """
     harmless = [outcome for outcome in outcomes if _is_harmless(outcome, outcomes[0], max_harm)]
     return max(harmless, key=lambda outcome: outcome.new_chrf)
@@ -185,7 +185,7 @@ def choose_finer_share(outcomes: Sequence[Outcome], max_harm: float) -> float | 
     """Return the α half-way from the best outcome to the next one, if that does too much harm.
 
     Return None if the best outcome is the last, or if the limit of harm is not what stops it.
-    `outcomes`: in ascending order of α, from the given weights.
+    `outcomes`: in ascending order of α, from the base model.
     """
     best = choose_outcome(outcomes, max_harm)
     later = [outcome for outcome in outcomes if outcome.share > best.share]
@@ -194,9 +194,9 @@ def choose_finer_share(outcomes: Sequence[Outcome], max_harm: float) -> float | 
     return (best.share + later[0].share) / 2
 
 
-def _is_harmless(outcome: Outcome, given: Outcome, max_harm: float) -> bool:
+def _is_harmless(outcome: Outcome, base: Outcome, max_harm: float) -> bool:
     """Return whether the old text loses at most `max_harm`."""
-    return outcome.old_chrf >= given.old_chrf - max_harm
+    return outcome.old_chrf >= base.old_chrf - max_harm
 
 
 def _read_new_text(run: TrainingRun) -> ScoredText:
@@ -220,8 +220,8 @@ def _read_old_text(run: TrainingRun) -> ScoredText | None:
     )
 
 
-def _try_given_model(run: TrainingRun, texts: ComparedTexts) -> Outcome:
-    """Translate both texts with the given model and its own tokenizer."""
+def _try_base_model(run: TrainingRun, texts: ComparedTexts) -> Outcome:
+    """Translate both texts with the base model and its own tokenizer."""
     origin = run.inputs.origin
     assert origin is not None  # the config has training.init_from
     config = read_model_config(origin)
@@ -258,7 +258,7 @@ def _try_weights(
 
 
 def _say_outcomes(outcomes: Sequence[Outcome]) -> None:
-    """Say how chrF of both texts changes from the given to the trained weights."""
+    """Say how chrF of both texts changes from the base model to the trained weights."""
     outcomes = sorted(outcomes, key=lambda outcome: outcome.share)
     rows = [
         ["share of the trained weights", *(f"{outcome.share:g}" for outcome in outcomes)],
@@ -293,6 +293,6 @@ def _make_candidate(
         *score_validation(run.config, final.new, references),
     )
     if final.share == 0.0:  # no checkpoint is part of these weights
-        return Candidate("given weights", weights, validation, steps=[])
-    name = f"{100 * final.share:g}% of the way from the given weights to the {trained.name}"
+        return Candidate("base model", weights, validation, steps=[])
+    name = f"{100 * final.share:g}% of the way from the base model to the {trained.name}"
     return Candidate(name, weights, validation, trained.steps)

@@ -1,4 +1,4 @@
-"""The languages of new text, by the tags of the given model."""
+"""The languages of new text, by the tags of the base model."""
 
 from __future__ import annotations
 

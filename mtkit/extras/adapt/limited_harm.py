@@ -28,18 +28,18 @@ from mtkit.training.state import TrainState
 
 
 class LimitedHarm(FineTuning):
-    """Adaptation of a given model that limits what old text loses."""
+    """Adaptation of a base model that limits what old text loses."""
 
     def end(self, run: TrainingRun, state: TrainState, trained: Candidate) -> Ending:
-        """Choose weights between the given and the trained ones."""
+        """Choose weights between those of the base model and the trained ones."""
         best, adaptation = limit_harm(run, state, trained)
         record = dump_record(adaptation) | {"verdict": describe_adaptation(adaptation)}
-        given = None
+        base = None
         if adaptation.is_refused and run.group.is_main:
-            given = _restore_given_model(run.inputs)
-        return Ending(best, {"adaptation": record}, given)
+            base = _restore_base_model(run.inputs)
+        return Ending(best, {"adaptation": record}, base)
 
-    def translate_with_given_model(
+    def translate_with_base_model(
         self, config: Config, model: Artifact, pairs: Sequence[Pair]
     ) -> list[str] | None:
         """Translate lines of the test set with the model of `training.init_from`.
@@ -48,13 +48,13 @@ class LimitedHarm(FineTuning):
         """
         if find_adaptation(model).is_refused:
             return None
-        given = find_origin(config)
-        assert given is not None  # an adapted model has one
+        base = find_origin(config)
+        assert base is not None  # an adapted model has one
         sources = [pair.source for pair in pairs]
         references = [pair.target for pair in pairs]
         # The first model has said already what loading and preparing says.
         with silently():
-            translator = load(given.path, config.training.device)
+            translator = load(base.path, config.training.device)
         with closing(translator):
             # Both models decode with the same settings.
             settings = config.decoding.part(DecodingSettings)
@@ -83,8 +83,8 @@ class LimitedHarm(FineTuning):
         yield f"adapted: {describe_adaptation(adaptation)}"
 
 
-def _restore_given_model(inputs: RunInputs) -> ModelContent | None:
-    """Return the given model with its own vocabulary; None if this run has the same vocabulary.
+def _restore_base_model(inputs: RunInputs) -> ModelContent | None:
+    """Return the base model with its own vocabulary; None if this run has the same vocabulary.
 
     Its estimator is the one that it brings along: a new one would need the training data in ids of
     its vocabulary.
@@ -94,9 +94,9 @@ def _restore_given_model(inputs: RunInputs) -> ModelContent | None:
     tokenizer = Tokenizer.load(origin)
     if tokenizer.models == inputs.tokenizer.models:
         return None
-    say("train: the model keeps the vocabulary of the given model as it was")
+    say("train: the model keeps the vocabulary of the base model as it was")
     return ModelContent(
         inputs=replace(inputs, tokenizer=tokenizer),
-        weights=inputs.read_given_weights(origin, tokenizer),
+        weights=inputs.read_base_weights(origin, tokenizer),
         estimator=load_estimator(origin),
     )

@@ -1,4 +1,4 @@
-"""New pieces for the tokenizer of a given model, learned from new text.
+"""New pieces for the tokenizer of a base model, learned from new text.
 
 Pieces are appended, so the ids of old pieces stay. First come characters that the tokenizer cannot
 spell. Then pairs of neighbouring pieces are merged, the most frequent first (byte pair encoding,
@@ -114,7 +114,7 @@ def learn_pieces(
     trainer_spec = proto.trainer_spec
     if trainer_spec.model_type == trainer_spec.WORD:
         raise UserError(
-            "tokenizer.new_pieces: the given tokenizer has whole words as pieces; set "
+            "tokenizer.new_pieces: the tokenizer of the base model has whole words as pieces; set "
             "tokenizer.new_pieces to 0"
         )
     lowest = min((piece.score for piece in proto.pieces), default=0.0)

@@ -1,4 +1,4 @@
-"""The text that a given model was trained and measured on.
+"""The text that a base model was trained and measured on.
 
 Validation and test sets come from the run of the model itself. Other text is in files that the
 config of the run names. A downloaded config may name any file, also a private one. So a file is
@@ -40,12 +40,12 @@ These few are often rows that the new text has in a corrected form.
 
 @dataclass(frozen=True)
 class OldTraining:
-    """The training text of a given model, if it is still at hand."""
+    """The training text of a base model, if it is still at hand."""
 
     corpora: Sequence[Corpus] = ()
     """What can be replayed."""
     pairs: int = 0
-    """Number of pairs in an epoch of the given model that the new text does not have."""
+    """Number of pairs in an epoch of the base model that the new text does not have."""
     share_in_new_text: float = 0.0
     """The share of the old pairs that the new text has, too."""
     keys: NDArray[np.uint64] = field(default_factory=lambda: np.array([], np.uint64), compare=False)
@@ -83,31 +83,31 @@ def _keys_of(pairs: Iterable[Pair]) -> NDArray[np.uint64]:
     return np.array(array("Q", (key_of_pair(pair) for pair in pairs if not pair.blank)), np.uint64)
 
 
-def find_old_training(given: OpenedModel, batches: Batches) -> OldTraining:
-    """Return the training text of the given model, as far as its files are there and unchanged."""
-    corpora = listed(config_of(given.run).data.train)
+def find_old_training(base: OpenedModel, batches: Batches) -> OldTraining:
+    """Return the training text of the base model, as far as its files are there and unchanged."""
+    corpora = listed(config_of(base.run).data.train)
     rows = np.bincount(batches.train.corpora, minlength=len(corpora))
     usable: list[Corpus] = []
     pairs = 0.0
-    for index, corpus in _unchanged(given, corpora, "data.train", batches.artifact):
+    for index, corpus in _unchanged(base, corpora, "data.train", batches.artifact):
         usable.append(corpus)
         pairs += rows[index] * corpus.weight
     return OldTraining(usable, round(pairs))
 
 
 def validation_pairs(batches: Batches) -> Iterator[Pair]:
-    """Yield the validation set of the given model's run."""
+    """Yield the validation set of the base model's run."""
     place = str(batches.artifact.path)
     lines = zip(batches.valid_source, batches.valid_target, batches.valid_tags, strict=True)
     for row, (source, target, tag) in enumerate(lines):
         yield Pair(source, target, corpus=0, file=place, line=row + 1, target_tag=tag)
 
 
-def test_pairs(given: OpenedModel) -> Iterator[Pair]:
-    """Yield the test set of the given model's run: lines that were translated, and all others."""
+def test_pairs(base: OpenedModel) -> Iterator[Pair]:
+    """Yield the test set of the base model's run: lines that were translated, and all others."""
     with suppress(MtkitError, OSError):
-        test = open_artifact(given.run / "test", "test")
-        if test.manifest["inputs"].get("model") != given.artifact.identity:
+        test = open_artifact(base.run / "test", "test")
+        if test.manifest["inputs"].get("model") != base.artifact.identity:
             return
         for name, path in test.paths.items():
             if name.endswith(SOURCE_FILE):
@@ -118,15 +118,15 @@ def test_pairs(given: OpenedModel) -> Iterator[Pair]:
                     yield Pair(source, reference, corpus=0, file=str(path), line=row + 1)
 
 
-def kept_pairs(given: OpenedModel) -> Iterator[Pair]:
-    """Yield the text that the given model had to keep, if its files are there and unchanged."""
-    corpora = listed(config_of(given.run).data.keep)
-    for _, corpus in _unchanged(given, corpora, "data.keep", given.artifact):
+def kept_pairs(base: OpenedModel) -> Iterator[Pair]:
+    """Yield the text that the base model had to keep, if its files are there and unchanged."""
+    corpora = listed(config_of(base.run).data.keep)
+    for _, corpus in _unchanged(base, corpora, "data.keep", base.artifact):
         yield from read_pairs(corpus)
 
 
 def _unchanged(
-    given: OpenedModel, corpora: Sequence[Corpus], setting: str, artifact: Artifact
+    base: OpenedModel, corpora: Sequence[Corpus], setting: str, artifact: Artifact
 ) -> Iterator[tuple[int, Corpus]]:
     """Yield the corpora whose hashes are among the inputs of an artifact, with their index.
 
@@ -144,11 +144,11 @@ def _unchanged(
                 raise UserError(f"{_list_files(corpus)} is not the text that the run had")
         except MtkitError as problem:
             use = "give it with --keep" if setting == "data.keep" else "add it to the new config"
-            message = f"{name} of {given.run / SETTINGS} is not used: {problem}"
+            message = f"{name} of {base.run / SETTINGS} is not used: {problem}"
             # A foreign name may have line feeds.
             warn(printable(f"--from: {message}; if you know this text, {use}"))
             continue
-        say(printable(f"init: reads {_list_files(corpus)} ({name} of {given.run}, unchanged)"))
+        say(printable(f"init: reads {_list_files(corpus)} ({name} of {base.run}, unchanged)"))
         yield index, corpus
 
 

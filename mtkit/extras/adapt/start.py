@@ -1,16 +1,16 @@
-"""The start of `mtkit init --from`: opens the given model, and proposes to adapt it."""
+"""The start of `mtkit init --from`: opens the base model, and proposes to adapt it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
 
-from mtkit.artifacts.runs import check_other_run, find_given_model
+from mtkit.artifacts.runs import check_other_run, find_base_model
 from mtkit.corpus.read import Pair, paths_of
 from mtkit.corpus.store import CorpusRows
 from mtkit.errors import UserError, blame_setting
+from mtkit.extras.adapt.base_model import describe_swap, find_old_text, follow_latest
 from mtkit.extras.adapt.from_model import AdaptedModel, propose_adaptation
-from mtkit.extras.adapt.given import describe_swap, find_old_text, follow_latest
 from mtkit.extras.adapt.languages import name_languages
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.from_scratch import Start
@@ -19,28 +19,28 @@ from mtkit.models.folder import open_model
 
 
 class FromModel(Start):
-    """A start from the weights of the given model."""
+    """A start from the weights of the base model."""
 
     def __init__(self, options: InitOptions) -> None:
-        """Open the given model; check that it suits the run and the languages of the corpora."""
-        assert options.given is not None
-        place = follow_latest(options.given)
+        """Open the base model; check that it suits the run and the languages of the corpora."""
+        assert options.base is not None
+        place = follow_latest(options.base)
         with blame_setting(("--run",)):
             check_other_run(place, options.run_folder)
         with blame_setting(("--from",)):
-            opened = open_model(find_given_model(place).path)
+            opened = open_model(find_base_model(place).path)
         opened, options = name_languages(opened, options)
         super().__init__(options)
-        self.given = find_old_text(opened, place, options.keep)
-        self.held_out = self.given.held_out
+        self.base = find_old_text(opened, place, options.keep)
+        self.held_out = self.base.held_out
 
     def propose(
         self, facts: CorpusFacts, sample: Sequence[Pair], texts: Sequence[CorpusRows]
     ) -> tuple[CorpusFacts, AdaptedModel]:
-        """Plan the adaptation of the given model; return the facts as they are."""
+        """Plan the adaptation of the base model; return the facts as they are."""
         options = self.options
         adapted = propose_adaptation(
-            self.given,
+            self.base,
             facts,
             sample,
             options.minutes,
@@ -48,11 +48,11 @@ class FromModel(Start):
             how_to_swap=describe_swap(options.corpora[0]),
             new_vocabulary=options.new_vocabulary,
         )
-        for corpus in adapted.given.old_training.corpora:
+        for corpus in adapted.base.old_training.corpora:
             for path in paths_of(corpus):
                 if options.folder.resolve() in path.resolve().parents:
                     raise UserError(
-                        f"{path} is training text of {self.given.place}, which {options.folder} "
+                        f"{path} is training text of {self.base.place}, which {options.folder} "
                         "would replace; choose another output with -o"
                     )
         return facts, adapted

@@ -1,4 +1,4 @@
-"""`mtkit init --from`: a given model is adapted to a new corpus."""
+"""`mtkit init --from`: a base model is adapted to a new corpus."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from mtkit.config.settings import Config
 from mtkit.config.yaml import load_config
 from mtkit.corpus.read import Pair, read_pairs
 from mtkit.corpus.rules import normalised
-from mtkit.extras.adapt import given as given_model
+from mtkit.extras.adapt import base_model
+from mtkit.extras.adapt.base_model import Fit, OpenedBaseModel
 from mtkit.extras.adapt.from_model import AdaptedModel, choose_adaptation
-from mtkit.extras.adapt.given import Fit, GivenModel
 from mtkit.extras.adapt.old_text import OldTraining
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.presets import Measurement
@@ -79,7 +79,7 @@ def test_the_forecast_keeps_the_time_unless_the_adaptation_is_the_shortest_possi
 ) -> None:
     pair = Pair("a", "b", 0, "file", 1)
     opened = open_model(reverser / "run")
-    model = GivenModel(opened, "given", [pair] * old_lines, False, OldTraining(pairs=old_pairs))
+    model = OpenedBaseModel(opened, "base", [pair] * old_lines, False, OldTraining(pairs=old_pairs))
     fit = Fit(loss=1.0, mismatched_loss=mismatched_loss, entropy=2.0)
     plan = choose_adaptation(facts, measured, model, fit, minutes)
     assert choose_adaptation(facts, measured, model, fit, 2 * minutes).steps >= plan.steps
@@ -92,7 +92,7 @@ def test_the_forecast_keeps_the_time_unless_the_adaptation_is_the_shortest_possi
 def test_a_test_set_too_large_to_translate_takes_as_long_however_large_it_is(
     reverser: Path, facts: CorpusFacts, measured: Measurement, minutes: float
 ) -> None:
-    model = GivenModel(open_model(reverser / "run"), "given", [], False, OldTraining())
+    model = OpenedBaseModel(open_model(reverser / "run"), "base", [], False, OldTraining())
     fit = Fit(loss=1.0, mismatched_loss=2.0, entropy=2.0)
     large, larger = (
         choose_adaptation(replace(facts, test=test), measured, model, fit, minutes)
@@ -108,7 +108,7 @@ def test_a_test_set_too_large_to_translate_takes_as_long_however_large_it_is(
 def test_the_comment_on_the_learning_rate_says_whether_old_text_matters(
     reverser: Path, mismatched_loss: float, words: str
 ) -> None:
-    model = GivenModel(open_model(reverser / "run"), "given", [], False, OldTraining())
+    model = OpenedBaseModel(open_model(reverser / "run"), "base", [], False, OldTraining())
     fit = Fit(loss=1.0, mismatched_loss=mismatched_loss, entropy=2.0)
     facts = CorpusFacts(pairs=1000, valid=100, test=100, is_joint=True, characters=100)
     measured = Measurement(1000.0, 1.0, 1e-4, 16.0, 20.0, 64)
@@ -122,7 +122,7 @@ def test_the_comment_on_the_learning_rate_says_whether_old_text_matters(
 @pytest.fixture(scope="module")
 def reverser(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a corpus, and a run that has learnt to reverse its sentences."""
-    folder = tmp_path_factory.mktemp("given")
+    folder = tmp_path_factory.mktemp("base")
     write_reversal_task(folder)
     run(tiny_config(folder, "transformer", training=PATIENT))
     return folder
@@ -130,10 +130,10 @@ def reverser(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def corpus(reverser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a new corpus, the run `given`, and text `old` that it knows well."""
+    """The current folder, with a new corpus, the run `base`, and text `old` that it knows well."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mtkit.init.trial.TRIAL_SECONDS", 0.1)
-    shutil.copytree(reverser / "run", tmp_path / "given")
+    shutil.copytree(reverser / "run", tmp_path / "base")
     for seed, name in ((2, "new"), (3, "old")):
         (tmp_path / name).mkdir()
         write_reversal_task(tmp_path / name, seed=seed)
@@ -150,13 +150,13 @@ def init(*options: str) -> int:
     return call("init", "new.src", "new.tgt", "--languages", "en", "de", "--from", *options)
 
 
-def test_the_config_has_the_settings_of_the_given_model_and_keeps_its_validation_set(
+def test_the_config_has_the_settings_of_the_base_model_and_keeps_its_validation_set(
     corpus: Path, capsys: Capture
 ) -> None:
-    assert init("given") == 0
+    assert init("base") == 0
     config = load_config("mtkit.yaml")
-    opened = open_model("given")
-    assert config.training.init_from == "given"
+    opened = open_model("base")
+    assert config.training.init_from == "base"
     assert config.model == opened.config.model
     same = {"glossary", "max_length"}
     decoding = opened.config.decoding.model_dump(exclude=same)
@@ -166,10 +166,10 @@ def test_the_config_has_the_settings_of_the_given_model_and_keeps_its_validation
     new, old = config.data.train
     assert 0.8 < old.weight <= 1.0  # as many old pairs as new ones
     assert new.weight == 1.0
-    valid = (corpus / "given/batches/valid.source.txt").read_text("utf-8")
+    valid = (corpus / "base/batches/valid.source.txt").read_text("utf-8")
     assert Path("mtkit-data/keep.source").read_text("utf-8") == valid
     out = capsys.readouterr().out
-    assert re.search(r"given model: 0\.\d\d nats per subword on the new text; freq", out)
+    assert re.search(r"base model: 0\.\d\d nats per subword on the new text; freq", out)
     assert "may lose 0.5 chrF" in out
 
 
@@ -177,14 +177,14 @@ def test_a_model_that_does_not_fit_into_memory_is_refused_before_it_is_measured(
     corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("mtkit.extras.study.memory.memory_limit_bytes", lambda: 1e4)
-    assert init("given") == 2
+    assert init("base") == 2
     *_, line = capsys.readouterr().err.splitlines()
     assert re.match(r"--from: training [\d,]+ parameters needs .*: choose a smaller model", line)
     assert not Path("mtkit.yaml").exists()
 
 
 def test_named_old_text_is_kept_instead(corpus: Path) -> None:
-    assert init("given", "--keep", "old.src", "old.tgt") == 0
+    assert init("base", "--keep", "old.src", "old.tgt") == 0
     lines = Path("old.src").read_text("utf-8")
     assert Path("mtkit-data/keep.source").read_text("utf-8") == lines
 
@@ -192,19 +192,19 @@ def test_named_old_text_is_kept_instead(corpus: Path) -> None:
 def test_named_old_text_is_kept_without_its_blank_pairs(corpus: Path, capsys: Capture) -> None:
     write("keep.src", ["", "a", "b", " "])
     write("keep.tgt", ["A", "A", "B", ""])
-    assert init("given", "--keep", "keep.src", "keep.tgt") == 0
+    assert init("base", "--keep", "keep.src", "keep.tgt") == 0
     assert Path("mtkit-data/keep.source").read_text("utf-8") == "a\nb\n"
     assert "2 lines of old text" in capsys.readouterr().out
     write("blank.src", ["a", "", ""])
     write("blank.tgt", ["", "B", ""])
-    assert init("given", "--keep", "blank.src", "blank.tgt", "-o", "other.yaml") == 2
+    assert init("base", "--keep", "blank.src", "blank.tgt", "-o", "other.yaml") == 2
     assert "--keep: blank.src: every pair is blank" in capsys.readouterr().err
 
 
 def test_a_model_without_its_run_has_no_old_text_and_this_is_said(
     corpus: Path, capsys: Capture
 ) -> None:
-    shutil.copytree("given/model", "model")
+    shutil.copytree("base/model", "model")
     assert init("model") == 0
     config = load_config("mtkit.yaml")
     assert config.data.keep is None
@@ -214,7 +214,7 @@ def test_a_model_without_its_run_has_no_old_text_and_this_is_said(
     assert "the old training text is not at hand" in out
 
 
-def test_text_that_the_given_model_predicts_by_chance_is_warned_about_with_the_cause(
+def test_text_that_the_base_model_predicts_by_chance_is_warned_about_with_the_cause(
     corpus: Path, capsys: Capture
 ) -> None:
     write("unlike.tgt", Path("new.tgt").read_text("utf-8").splitlines()[::-1])
@@ -222,7 +222,7 @@ def test_text_that_the_given_model_predicts_by_chance_is_warned_about_with_the_c
     both = {("new.tgt", "new.src"): "swap SOURCE and TARGET", tuple(unlike): "for other languages"}
     for number, ((source, target), cause) in enumerate(both.items()):
         name = f"{number}.yaml"
-        options = ["--languages", "en", "de", "--from", "given", "-o", name]
+        options = ["--languages", "en", "de", "--from", "base", "-o", name]
         assert call("init", source, target, *options) in (0, 2)
         output = capsys.readouterr()
         assert "no better than chance" in output.err
@@ -233,19 +233,19 @@ def test_text_that_the_given_model_predicts_by_chance_is_warned_about_with_the_c
         assert not isinstance(config.data.train, list)
 
 
-def test_old_text_that_the_given_model_cannot_translate_is_told_with_the_cause(
+def test_old_text_that_the_base_model_cannot_translate_is_told_with_the_cause(
     corpus: Path, capsys: Capture
 ) -> None:
     write("other.tgt", Path("old.tgt").read_text("utf-8").splitlines()[::-1])
     causes = {("old.tgt", "old.src"): "other direction", ("old.src", "other.tgt"): "do not match"}
     for number, (files, cause) in enumerate(causes.items()):
-        assert init("given", "--keep", *files, "-o", f"{number}.yaml") == 0
+        assert init("base", "--keep", *files, "-o", f"{number}.yaml") == 0
         (line,) = [
             line for line in capsys.readouterr().err.splitlines() if "warning: --keep: " in line
         ]
         assert "no better than chance" in line
         assert cause in line
-    assert init("given", "--keep", "old.src", "old.tgt", "-o", "good.yaml") == 0
+    assert init("base", "--keep", "old.src", "old.tgt", "-o", "good.yaml") == 0
     output = capsys.readouterr()
     assert "--keep" not in output.err
     assert "text of another kind gains nothing" in " ".join(output.out.split())
@@ -260,7 +260,7 @@ def test_the_advice_to_swap_names_the_options_of_the_corpus() -> None:
         (TableCorpus(table="a.tmx", **names), "use --languages de en"),
         (TableCorpus(table="a.tmx", target_tag="de", **names), "use --columns de en"),
     ):
-        assert given_model.describe_swap(corpus) == words
+        assert base_model.describe_swap(corpus) == words
 
 
 @pytest.mark.parametrize("load", [0.0, 99.0])
@@ -268,25 +268,25 @@ def test_a_busy_machine_is_told_before_the_forecast(
     load: float, corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
-    assert init("given") == 0
+    assert init("base") == 0
     assert ("the machine is busy (load 99.0" in capsys.readouterr().err) == (load > 0)
 
 
-def test_letters_that_the_given_model_cannot_spell_are_told_and_can_be_added(
+def test_letters_that_the_base_model_cannot_spell_are_told_and_can_be_added(
     corpus: Path, capsys: Capture
 ) -> None:
     lines = Path("new.src").read_text("utf-8").splitlines()
     some = [line.replace("a", "ж") if row % 3 == 0 else line for row, line in enumerate(lines)]
     write("new.src", some)
-    assert init("given", "-o", "a.yaml") == 0
+    assert init("base", "-o", "a.yaml") == 0
     error = capsys.readouterr().err
     assert "ж" in error
     assert "--new-vocabulary adds subwords" in error
-    assert init("given", "--new-vocabulary", "-o", "b.yaml") == 0
+    assert init("base", "--new-vocabulary", "-o", "b.yaml") == 0
     assert "--new-vocabulary" not in capsys.readouterr().err
     assert load_config("b.yaml").tokenizer.new_pieces > 0
     write("new.src", [line.replace("a", "ж") for line in lines])
-    assert init("given", "-o", "c.yaml") == 0
+    assert init("base", "-o", "c.yaml") == 0
     assert "so the vocabulary gets subwords of the new text" in capsys.readouterr().err
     assert load_config("c.yaml").tokenizer.new_pieces > 0
 
@@ -296,7 +296,7 @@ def test_letters_that_the_given_model_cannot_spell_are_told_and_can_be_added(
     [
         (["nowhere"], "nowhere"),
         (["new.src"], "new.src"),
-        (["given", "--keep", "no.src", "no.tgt"], "no.src"),
+        (["base", "--keep", "no.src", "no.tgt"], "no.src"),
     ],
     ids=str,
 )
@@ -310,7 +310,7 @@ def test_a_missing_model_or_text_is_one_line_and_nothing_is_written(
     assert sorted(corpus.rglob("*")) == before
 
 
-def test_old_text_without_a_given_model_is_refused(corpus: Path, capsys: Capture) -> None:
+def test_old_text_without_a_base_model_is_refused(corpus: Path, capsys: Capture) -> None:
     assert call("init", "new.src", "new.tgt", "--keep", "new.src", "new.tgt") == 2
     assert "--keep needs --from" in capsys.readouterr().err
 
@@ -319,7 +319,7 @@ def test_the_latest_run_is_named_by_its_own_path_because_the_next_run_is_the_lat
     corpus: Path,
 ) -> None:
     Path("runs").mkdir()
-    Path("given").rename("runs/one")
+    Path("base").rename("runs/one")
     Path("runs/latest").symlink_to("one")
     assert init("runs/latest") == 0
     assert load_config("mtkit.yaml").training.init_from == "runs/one"
@@ -327,13 +327,13 @@ def test_the_latest_run_is_named_by_its_own_path_because_the_next_run_is_the_lat
     assert load_config("model.yaml").training.init_from == "runs/one/model"
 
 
-def test_a_run_directory_that_holds_the_given_model_is_refused(
+def test_a_run_directory_that_holds_the_base_model_is_refused(
     corpus: Path, capsys: Capture
 ) -> None:
-    Path("link").symlink_to("given")
-    for run_directory in ("given", "link"):
-        assert init("given", "--run", run_directory) == 2
-        assert "--run: given is the model of this run itself" in capsys.readouterr().err
+    Path("link").symlink_to("base")
+    for run_directory in ("base", "link"):
+        assert init("base", "--run", run_directory) == 2
+        assert "--run: base is the model of this run itself" in capsys.readouterr().err
         assert not Path("mtkit.yaml").exists()
 
 
@@ -351,7 +351,7 @@ def tagged_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tagged(tagged_runs: Path, corpus: Path) -> Path:
-    """The current folder, with a new corpus and the runs `given` and `tagged`."""
+    """The current folder, with a new corpus and the runs `base` and `tagged`."""
     shutil.copytree(tagged_runs / "run", corpus / "tagged")
     return corpus
 
@@ -384,10 +384,10 @@ def test_named_old_text_has_the_tag_of_the_corpus(tagged: Path, capsys: Capture)
     [
         ("tagged", [], "the target language could not be identified; name its tag"),
         ("tagged", ["--tags", "cc"], "no target tag 'cc'; choose from aa, bb"),
-        ("given", ["--tags", "aa"], "no target tag 'aa'; leave it out"),
+        ("base", ["--tags", "aa"], "no target tag 'aa'; leave it out"),
     ],
 )
-def test_tags_that_the_given_model_lacks_are_refused_before_any_work(
+def test_tags_that_the_base_model_lacks_are_refused_before_any_work(
     model: str, tags: list[str], words: str, tagged: Path, capsys: Capture
 ) -> None:
     assert call("init", "new.src", "new.tgt", *tags, "--from", model) == 2
@@ -404,9 +404,9 @@ def test_the_fit_of_a_model_is_measured_with_the_tags_of_the_pairs(
     pair = Pair("a b", "B A", 0, "file", 1)
     with_tag = [pair._replace(target_tag="aa"), pair._replace(target_tag="aa", source="b")]
     model = load_model(opened.config, opened.weights).eval()
-    with_the_tag = given_model.measure_fit(model, opened.tokenizer, with_tag)
+    with_the_tag = base_model.measure_fit(model, opened.tokenizer, with_tag)
     without = [each._replace(target_tag=None) for each in with_tag]
-    assert with_the_tag != given_model.measure_fit(model, opened.tokenizer, without)
+    assert with_the_tag != base_model.measure_fit(model, opened.tokenizer, without)
 
 
 Sides = tuple[set[str], set[str]]
@@ -434,20 +434,20 @@ def trained_texts(config: Config) -> Sides:
 
 @pytest.fixture
 def adapted(corpus: Path) -> Path:
-    """The current folder, with a new corpus, and the runs `given` and `adapted` from it."""
+    """The current folder, with a new corpus, and the runs `base` and `adapted` from it."""
     names = {"train": "train", "valid": "valid", "test": "test", "keep": "test"}
     data = {
         part: {"source": f"old/{name}.src", "target": f"old/{name}.tgt"}
         for part, name in names.items()
     }
-    training = {"init_from": "given", "max_harm": 0.5, "steps": 2, "validate_every": 2}
+    training = {"init_from": "base", "max_harm": 0.5, "steps": 2, "validate_every": 2}
     config = tiny_config(corpus, "transformer", data=data, training=training)
     run(config.model_copy(update={"run": "adapted"}))
     return corpus
 
 
 def new_table(*names: str) -> None:
-    """Write the corpus `all`: the new text, and the sets `names` of the run `given`."""
+    """Write the corpus `all`: the new text, and the sets `names` of the run `base`."""
     for side in ("src", "tgt"):
         lines = Path(f"new.{side}").read_text("utf-8").splitlines()
         for name in names:
@@ -460,10 +460,10 @@ ROADS = {
     "a new model": [*TEXT],
     "a given test set": [*TEXT, "--test", "old.src", "old.tgt"],
     "a given validation set": [*TEXT, "--valid", "old.src", "old.tgt"],
-    "adaptation": [*TEXT, "--from", "given"],
-    "adaptation, without its own text": ["new.src", "new.tgt", "--from", "given"],
-    "kept text": [*TEXT, "--from", "given", "--keep", "old.src", "old.tgt"],
-    "adaptation with a given test set": [*TEXT, "--from", "given", "--test", "old.src", "old.tgt"],
+    "adaptation": [*TEXT, "--from", "base"],
+    "adaptation, without its own text": ["new.src", "new.tgt", "--from", "base"],
+    "kept text": [*TEXT, "--from", "base", "--keep", "old.src", "old.tgt"],
+    "adaptation with a given test set": [*TEXT, "--from", "base", "--test", "old.src", "old.tgt"],
     "second adaptation": [*TEXT, "--from", "adapted"],
     "both directions": [*TEXT, *reversed(TEXT), "--tags", "aa", "bb"],
     "adaptation with tags": [*TEXT, *TEXT, "--tags", "aa", "bb", "--from", "tagged"],
@@ -496,18 +496,18 @@ def test_no_text_that_measures_a_model_is_trained_on(
         if road == "both directions":
             assert not measuring[side] & trained[1 - side]
     if road in ("adaptation", "kept text", "adaptation with a given test set"):
-        # The run `given` may be compared with this one, on its own sets.
+        # The run `base` may be compared with this one, on its own sets.
         own = texts_of([TextCorpus(source=f"{n}.src", target=f"{n}.tgt") for n in old_sets[1:]])
         new, *_ = listed(data.train)
         for own_side, new_side in zip(own, texts_of(new), strict=True):
             assert not own_side & new_side
 
 
-def test_text_is_held_out_again_that_the_given_model_was_validated_on(
+def test_text_is_held_out_again_that_the_base_model_was_validated_on(
     corpus: Path, reverser: Path
 ) -> None:
     new_table(str(reverser / "valid"))
-    for options in ([], ["--from", "given"]):
+    for options in ([], ["--from", "base"]):
         assert call("init", *TEXT, "--languages", "en", "de", *options, "--force") == 0
         data = load_config("mtkit.yaml").data
         held_out, _ = texts_of([*listed(data.valid), *listed(data.test)])
@@ -571,19 +571,19 @@ def test_a_foreign_config_makes_no_file_be_used_that_its_run_was_not_made_of(
     tsv("own.tsv", "own")
     load = "mtkit.extras.datasets.dataset._load"
     monkeypatch.setattr(load, lambda _: pytest.fail("loaded a dataset"))
-    saved = Path("given/config.yaml")
+    saved = Path("base/config.yaml")
     config = yaml.safe_load(saved.read_text("utf-8"))
     named = FOREIGN[kind]()
     config["data"][setting] = named
     config["training"] |= {"max_harm": 0.5, "init_from": "other"}
     saved.write_text(yaml.safe_dump(config), "utf-8")
-    assert init("given") == 0
+    assert init("base") == 0
 
     error = capsys.readouterr().err.splitlines()
     assert all(line.startswith(("init: ", "warning: --from: ")) for line in error)
     lines = [line for line in error if "is not used" in line]
     assert len(lines) == len(listed(named))
-    assert all(f"data.{setting}" in line and "given/config.yaml" in line for line in lines)
+    assert all(f"data.{setting}" in line and "base/config.yaml" in line for line in lines)
     data = load_config("mtkit.yaml").data
     if setting == "train":
         assert not isinstance(data.train, list)
@@ -593,12 +593,12 @@ def test_a_foreign_config_makes_no_file_be_used_that_its_run_was_not_made_of(
 
 
 def test_a_test_set_of_a_foreign_run_leads_to_no_other_file(corpus: Path) -> None:
-    model = open_model("given").artifact.identity
-    shutil.rmtree("given/test")
-    with create(Path("given/test"), "test", {}, {"model": model}, {}) as draft:
+    model = open_model("base").artifact.identity
+    shutil.rmtree("base/test")
+    with create(Path("base/test"), "test", {}, {"model": model}, {}) as draft:
         shutil.copy("new.src", draft / "source.txt")
-    os.mkfifo("given/test/reference.txt")  # which the manifest does not list
-    assert init("given") == 0
+    os.mkfifo("base/test/reference.txt")  # which the manifest does not list
+    assert init("base") == 0
     assert Path("mtkit-data/train.en").read_text("utf-8")
 
 
@@ -610,8 +610,8 @@ def test_each_file_of_old_text_is_told_and_changed_ones_are_not_used(
         lines = capsys.readouterr().err.splitlines()
         return [line for line in lines if " reads " in line or "is not used" in line]
 
-    (line,) = told("given", "a")
-    assert f"{reverser}/train.src, {reverser}/train.tgt (data.train of given, unchanged)" in line
+    (line,) = told("base", "a")
+    assert f"{reverser}/train.src, {reverser}/train.tgt (data.train of base, unchanged)" in line
     train, keep = told("adapted", "b")
     assert "reads old/train.src, old/train.tgt (data.train of adapted, unchanged)" in train
     assert "reads old/test.src, old/test.tgt (data.keep of adapted, unchanged)" in keep
@@ -633,11 +633,11 @@ def test_each_file_of_old_text_is_told_and_changed_ones_are_not_used(
 def test_a_config_that_is_no_config_but_large_ends_the_command_at_once(
     corpus: Path, capsys: Capture
 ) -> None:
-    with Path("given/config.yaml").open("a") as file:
+    with Path("base/config.yaml").open("a") as file:
         file.write("# " + "a" * (1 << 20))
-    assert init("given") == 2
+    assert init("base") == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "given/config.yaml" in line and "larger than 1 MiB" in line
+    assert "base/config.yaml" in line and "larger than 1 MiB" in line
 
 
 def test_old_pairs_that_the_new_text_has_are_not_replayed(
@@ -645,7 +645,7 @@ def test_old_pairs_that_the_new_text_has_are_not_replayed(
 ) -> None:
     old_corpus = TextCorpus(source=f"{reverser}/train.src", target=f"{reverser}/train.tgt")
     new_table(str(reverser / "train"))
-    options = ["--languages", "en", "de", "--from", "given"]
+    options = ["--languages", "en", "de", "--from", "base"]
     assert call("init", *TEXT, *options) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "has 100% of the old pairs, so none is replayed" in out
@@ -654,7 +654,7 @@ def test_old_pairs_that_the_new_text_has_are_not_replayed(
     held_out = list(read_pairs([*listed(config.data.valid), *listed(config.data.test)]))
     known = sum(pair[:2] in trained for pair in held_out)
     assert known
-    assert f"given was trained on {known} of the {len(held_out)} pairs held out" in out
+    assert f"base was trained on {known} of the {len(held_out)} pairs held out" in out
     assert not isinstance(config.data.train, list)
     valid = len(list(read_pairs(config.data.valid)))
     kept = len(list(read_pairs(listed(config.data.keep))))
@@ -676,7 +676,7 @@ def test_old_pairs_that_the_new_text_has_are_not_replayed(
 def test_old_training_text_that_the_command_would_replace_is_not_lost(
     corpus: Path, capsys: Capture
 ) -> None:
-    assert init("given") == 0
+    assert init("base") == 0
     config = load_config("mtkit.yaml", ["training.steps=2", "training.validate_every=2"])
     run(config)
     write("new.src", Path("old.src").read_text("utf-8").splitlines())
@@ -689,13 +689,13 @@ def test_old_training_text_that_the_command_would_replace_is_not_lost(
 
 
 def test_translations_may_be_as_long_as_the_longer_of_old_and_new_text(corpus: Path) -> None:
-    assert init("given") == 0
+    assert init("base") == 0
     short = load_config("mtkit.yaml").decoding.max_length
     for side in ("src", "tgt"):
         lines = Path(f"new.{side}").read_text("utf-8").splitlines()
         write(f"new.{side}", [" ".join(lines[row : row + 12]) for row in range(len(lines) - 12)])
-    assert init("given", "-o", "long.yaml") == 0
-    assert open_model("given").config.decoding.max_length == 20 <= short
+    assert init("base", "-o", "long.yaml") == 0
+    assert open_model("base").config.decoding.max_length == 20 <= short
     assert load_config("long.yaml").decoding.max_length > 2 * short
 
 
@@ -709,7 +709,7 @@ def test_a_parent_that_lacks_letters_gets_subwords_and_loses_its_own_language(
             [line.lower().translate(str.maketrans("abceg", "жшщъы")) for line in lines],
         )
     write("new.tgt", Path("new.tgt").read_text("utf-8").splitlines()[::-1])
-    assert init("given") == 0
+    assert init("base") == 0
     captured = capsys.readouterr()
     assert "becomes the parent" in " ".join(captured.out.split())
     assert "so the vocabulary gets subwords of the new text" in captured.err
@@ -720,7 +720,7 @@ def test_a_parent_that_lacks_letters_gets_subwords_and_loses_its_own_language(
 
 @pytest.mark.slow
 def test_two_commands_adapt_a_model(corpus: Path, capsys: Capture) -> None:
-    assert init("given", "--minutes", "0.5") == 0
+    assert init("base", "--minutes", "0.5") == 0
     assert call("run") == 0
     assert "adapted: " in capsys.readouterr().err
     # An adapted model can be adapted again, and keeps the old text of both.

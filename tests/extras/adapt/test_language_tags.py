@@ -46,7 +46,7 @@ def options(tmp_path: Path) -> Callable[..., InitOptions]:
                 Path(path).write_text("".join(f"{line}\n" for line in lines), "utf-8")
             target_tag = tag[0] if tag else None
             corpora.append(TextCorpus(source=paths[0], target=paths[1], target_tag=target_tag))
-        options = InitOptions(corpora, 1.0, tmp_path / "c.yaml", "mtkit init", given="m")
+        options = InitOptions(corpora, 1.0, tmp_path / "c.yaml", "mtkit init", base="m")
         return InitOptions(**(vars(options) | others))
 
     return write

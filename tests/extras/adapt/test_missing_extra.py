@@ -40,7 +40,7 @@ def without_extras(given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return given
 
 
-def test_training_from_given_weights_needs_no_extra(without_extras: Path) -> None:
+def test_training_from_base_weights_needs_no_extra(without_extras: Path) -> None:
     settings = {
         "init_from": str(without_extras / "given"),
         "steps": 1,

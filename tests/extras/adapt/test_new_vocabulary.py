@@ -1,4 +1,4 @@
-"""A given model gets a larger vocabulary for new text, and is a model like any other."""
+"""A base model gets a larger vocabulary for new text, and is a model like any other."""
 
 from __future__ import annotations
 
@@ -100,9 +100,7 @@ def run_stages(config: Config) -> Artifact:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_before_training_old_ids_have_the_logits_of_the_given_model(
-    kind: str, folder: Path
-) -> None:
+def test_before_training_old_ids_have_the_logits_of_the_base_model(kind: str, folder: Path) -> None:
     config = adapted(kind, "run", 20)
     train_tokenizer(config)
     build_batches(config)
@@ -147,12 +145,12 @@ def test_a_model_with_another_vocabulary_translates_the_same_in_every_format(
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_a_refused_adaptation_ends_with_the_given_model_and_its_own_vocabulary(
+def test_a_refused_adaptation_ends_with_the_base_model_and_its_own_vocabulary(
     kind: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Ten validation lines are too few to show a gain.
     model = run_stages(adapted(kind, "run", 20, steps=4, max_harm=1.0))
-    assert "the vocabulary of the given model as it was" in capsys.readouterr().err
+    assert "the vocabulary of the base model as it was" in capsys.readouterr().err
     given, ended = open_model(kind), open_model("run")
     assert ended.tokenizer.models == given.tokenizer.models
     weights = load_file(ended.weights)
@@ -205,6 +203,6 @@ def test_a_run_with_new_pieces_resumes_exactly(
     assert run_stages(adapted("joint", "broken", 20, **settings)).identity == whole.identity
 
 
-def test_new_pieces_need_a_given_model() -> None:
+def test_new_pieces_need_a_base_model() -> None:
     with pytest.raises(ValueError, match=r"change the vocabulary of a model; set"):
         tiny_config(Path("new"), "transformer", tokenizer={"new_pieces": 5})

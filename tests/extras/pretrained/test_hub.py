@@ -22,7 +22,7 @@ from commands import call
 from folders import SENTENCES, as_if_trained, train, write_model
 from hubs import MAIN, Hub, Repository, serving, use_hub
 from m2m_models import write_nllb
-from mtkit.artifacts.runs import find_given_model
+from mtkit.artifacts.runs import find_base_model
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.extras.pretrained import hub as hub_module
@@ -124,7 +124,7 @@ def test_a_server_and_the_default_model_take_a_name(
 def test_only_the_files_that_are_read_are_downloaded(hub: Hub, exported: Path) -> None:
     for name in (marian.PICKLE_FILE, "tf_model.h5", "extra.json"):
         (exported / name).write_text("large")
-    find_given_model(NAME)
+    find_base_model(NAME)
     assert hub.requests.keys() <= set(marian.MODEL_FILES)
 
 
@@ -137,26 +137,26 @@ def test_a_path_that_exists_wins_over_a_name(hub: Hub, original: Path) -> None:
 def test_a_model_that_was_imported_needs_no_network(
     hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
 ) -> None:
-    identity = find_given_model(NAME).identity
+    identity = find_base_model(NAME).identity
     close(hub, monkeypatch)
-    assert find_given_model(NAME).identity == identity
+    assert find_base_model(NAME).identity == identity
     assert "using the model that was imported" in capsys.readouterr().err
     shutil.rmtree(tmp_path / "cache")
-    assert find_given_model(NAME).identity == identity
+    assert find_base_model(NAME).identity == identity
     assert "using the copy in the hub's cache" in capsys.readouterr().err
     shutil.rmtree(tmp_path / "hub-cache")
     shutil.rmtree(tmp_path / "cache")
     with pytest.raises(UserError, match=r"offline.*`hf download \S+ --local-dir FOLDER`"):
-        find_given_model(NAME)
+        find_base_model(NAME)
 
 
 def test_an_interrupted_download_is_said_and_resumed(hub: Hub, exported: Path) -> None:
     hub.cuts = 100
     with pytest.raises(UserError, match=r"was interrupted.* the same command resumes it"):
-        find_given_model(NAME)
+        find_base_model(NAME)
     hub.cuts = 0
     hub.requests.clear()
-    assert find_given_model(NAME).identity == find_given_model(str(exported)).identity
+    assert find_base_model(NAME).identity == find_base_model(str(exported)).identity
     assert hub.requests == {"model.safetensors": 1}
 
 
@@ -164,19 +164,19 @@ def test_a_revision_is_a_model_of_its_own(hub: Hub, exported: Path, original: Pa
     other = write_model(original.parent / "other", train(vocab_size=310), transformer())
     export_to_huggingface(str(other), exported.parent / "second")
     hub.repositories[NAME].revisions["refs/pr/2"] = exported.parent / "second"
-    main, second = find_given_model(NAME), find_given_model(f"{NAME}@refs/pr/2")
+    main, second = find_base_model(NAME), find_base_model(f"{NAME}@refs/pr/2")
     assert main.identity != second.identity
     assert second.report["origin"]["place"] == f"{NAME}@refs/pr/2"
-    assert find_given_model(f"{NAME}@{main.report['origin']['commit']}").path == main.path
+    assert find_base_model(f"{NAME}@{main.report['origin']['commit']}").path == main.path
 
 
 def test_a_model_that_its_owner_replaces_is_imported_again(hub: Hub, exported: Path) -> None:
-    first = find_given_model(NAME)
+    first = find_base_model(NAME)
     path = exported / marian.WEIGHTS_FILE
     weights = load_file(path)
     weights["model.shared.weight"] += 1
     save_weights(weights, path)
-    assert find_given_model(NAME).identity != first.identity
+    assert find_base_model(NAME).identity != first.identity
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_pickles_are_refused_unless_the_hub_has_converted_them(
     (pickled / marian.WEIGHTS_FILE).rename(pickled / marian.PICKLE_FILE)
     hub.repositories[NAME] = Repository({MAIN: pickled, "refs/pr/3": exported})
     with pytest.raises(UserError, match=r"pytorch_model\.bin are never loaded; .*@refs/pr/NUMBER"):
-        find_given_model(NAME)
+        find_base_model(NAME)
     offer = {
         "title": "Adding `safetensors` variant of this model",
         "status": "open",
@@ -221,9 +221,9 @@ def test_pickles_are_refused_unless_the_hub_has_converted_them(
     }
     hub.offers = [offer]
     with pytest.raises(UserError, match="are never loaded"):
-        find_given_model(NAME)
+        find_base_model(NAME)
     offer["author"] = {"name": hub_module.CONVERTER}
-    assert find_given_model(NAME).identity == find_given_model(str(exported)).identity
+    assert find_base_model(NAME).identity == find_base_model(str(exported)).identity
     assert f"using the safetensors of {NAME}@refs/pr/3" in capsys.readouterr().err
     assert marian.PICKLE_FILE not in hub.requests
 
@@ -234,7 +234,7 @@ def test_a_hub_that_does_not_answer_is_given_up(hub: Hub, monkeypatch: pytest.Mo
     reason = r"cannot be reached \((no answer within 0\.1 s|timed out)\)"
     advice = rf"{reason}; .*`hf download \S+ --revision x --local-dir FOLDER`"
     with pytest.raises(UserError, match=advice):
-        find_given_model(f"{NAME}@x")
+        find_base_model(f"{NAME}@x")
 
 
 def test_a_missing_run_is_not_looked_for_on_the_hub(hub: Hub, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_missing_run_is_not_looked_for_on_the_hub(hub: Hub, tmp_path: Path) ->
     Path("base").mkdir()
     for place in ("base/nothing", "nothing", "./a/b", "/a/b", "a/b/c"):
         with pytest.raises(UserError, match="holds no model"):
-            find_given_model(place)
+            find_base_model(place)
 
 
 def test_the_environment_names_the_hub(hub: Hub, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from torch import Tensor
 import folders
 from architectures import LAYERS, pair, seq2seq, transformer
 from folders import searching_once, tokenizer_in
-from mtkit.artifacts.runs import find_given_model
+from mtkit.artifacts.runs import find_base_model
 from mtkit.config.model import ModelSettings
 from mtkit.decoding.api import load
 from mtkit.decoding.text.line import Line
@@ -399,7 +399,7 @@ def test_a_release_of_marian_gives_equal_probabilities_and_search_settings(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_release(opus, tmp_path / "release", MARIAN_SETTINGS, {})
-    model = find_given_model(str(tmp_path / "release")).path
+    model = find_base_model(str(tmp_path / "release")).path
     assert open_model(model).tokenizer.models == open_model(imported).tokenizer.models
     source = torch.tensor([[5, 6, 7, 3], [9, 3, PAD, PAD]])
     target = torch.tensor([[BOS, 4, 5], [BOS, 20, 11]])
@@ -454,7 +454,7 @@ def test_a_release_whose_decoder_yml_names_no_model_is_one_line(
     write_release(opus, tmp_path / "release", MARIAN_SETTINGS, {})
     (tmp_path / "release/decoder.yml").write_text(decoder)
     with pytest.raises(UserError, match=r"decoder\.yml does not name one model and two vocabs"):
-        find_given_model(str(tmp_path / "release"))
+        find_base_model(str(tmp_path / "release"))
 
 
 @pytest.mark.parametrize("case", RELEASES)

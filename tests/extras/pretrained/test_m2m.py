@@ -17,7 +17,7 @@ from commands import call
 from folders import SENTENCES
 from hubs import MAIN, Repository, serving, use_hub
 from m2m_models import NLLB_LANGUAGES, write_m2m, write_nllb
-from mtkit.artifacts.runs import WEIGHTS, find_given_model
+from mtkit.artifacts.runs import WEIGHTS, find_base_model
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.text.line import Line
 from mtkit.decoding.text.pipeline import open_window
@@ -255,13 +255,13 @@ def test_shards_are_the_same_model_as_one_file(
     assert len(names) > 1
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    expected = load_file(find_given_model(str(shards / "whole")).path / WEIGHTS)
+    expected = load_file(find_base_model(str(shards / "whole")).path / WEIGHTS)
     on_hub = Path(shutil.copytree(shards / "shards", tmp_path / "on-hub"))
     (on_hub / "model.fp16-00001-of-00001.safetensors").write_text("another variant")
     with serving({"facebook/nllb": Repository({MAIN: on_hub})}) as hub:
         use_hub(hub.url, tmp_path / "hub-cache", monkeypatch)
         for place in (str(shards / "shards"), "facebook/nllb"):
-            actual = load_file(find_given_model(place).path / WEIGHTS)
+            actual = load_file(find_base_model(place).path / WEIGHTS)
             assert actual.keys() == expected.keys()
             assert all(torch.equal(actual[name], expected[name]) for name in expected)
         assert {name for name in hub.requests if name.endswith(".safetensors")} == names

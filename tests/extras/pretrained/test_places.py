@@ -17,7 +17,7 @@ from folders import tokenizer_in
 from hubs import MAIN, Hub, Repository, serving, use_hub
 from mtkit.artifacts.ancestors import ancestors_of
 from mtkit.artifacts.manifest import Artifact, open_artifact
-from mtkit.artifacts.runs import find_given_model
+from mtkit.artifacts.runs import find_base_model
 from mtkit.batching.build import build_batches
 from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
@@ -117,35 +117,35 @@ def test_a_model_for_ctranslate2_or_without_a_name_is_refused_with_the_reason(fo
         ("", "an empty name holds no model"),
     ):
         with pytest.raises(UserError, match=words):
-            find_given_model(place)
+            find_base_model(place)
 
 
 def test_a_run_without_a_model_is_refused_with_the_command_that_makes_one(folder: Path) -> None:
     config = configured(folder, "unfinished", steps=4)
     train_tokenizer(config)
     with pytest.raises(UserError, match=r"not ended.* use `mtkit run -c unfinished/\S+`$"):
-        find_given_model("unfinished")
+        find_base_model("unfinished")
     build_batches(config)
     train_until(config, 2)
     with pytest.raises(UserError, match=r"not ended.* or `mtkit finish unfinished`$"):
-        find_given_model("unfinished")
+        find_base_model("unfinished")
 
 
 def test_a_model_is_imported_once_and_again_if_it_changes(folder: Path) -> None:
-    first = find_given_model("exported")
-    assert find_given_model(str(folder / "exported")).path == first.path
+    first = find_base_model("exported")
+    assert find_base_model(str(folder / "exported")).path == first.path
     (first.path / "config.json").write_text("damaged")
-    assert find_given_model("exported").path == first.path
-    assert find_given_model("exported").identity == first.identity
+    assert find_base_model("exported").path == first.path
+    assert find_base_model("exported").identity == first.identity
     weights = weights_in("exported")
     weights["model.shared.weight"] += 1
     save_weights(weights, folder / "exported/model.safetensors")
-    assert find_given_model("exported").identity != first.identity
+    assert find_base_model("exported").identity != first.identity
     shutil.copytree("base", "moved")
     shutil.rmtree("exported")
     shutil.move("moved", "exported")
     config = configured(folder, "run", init_from="exported")
-    assert check_origin(config) == find_given_model("exported/model")
+    assert check_origin(config) == find_base_model("exported/model")
 
 
 def test_a_chain_of_models_is_recorded_and_shown(
@@ -154,7 +154,7 @@ def test_a_chain_of_models_is_recorded_and_shown(
     first = run_stages(configured(folder, "runs/a", init_from="exported", **FROZEN))
     second = run_stages(configured(folder, "runs/b", init_from="runs/a", **FROZEN))
     assert ancestors_of(second) == [
-        {"model": "exported", "identity": find_given_model("exported").identity},
+        {"model": "exported", "identity": find_base_model("exported").identity},
         {"model": "runs/a", "identity": first.identity},
     ]
     assert call("info", "runs/b") == 0
@@ -183,16 +183,16 @@ def test_a_damaged_folder_is_refused_in_one_line(name: str, folder: Path) -> Non
     for broken in (b"", content[: len(content) // 2]):
         damaged.write_bytes(broken)
         with pytest.raises(UserError, match=r"exported|damaged"):
-            find_given_model("exported")
+            find_base_model("exported")
     damaged.unlink()
     with pytest.raises(UserError, match=name):
-        find_given_model("exported")
+        find_base_model("exported")
 
 
 def test_a_pickle_is_never_loaded(folder: Path) -> None:
     Path("exported/model.safetensors").rename("exported/pytorch_model.bin")
     with pytest.raises(UserError, match="never loaded"):
-        find_given_model("exported")
+        find_base_model("exported")
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def test_training_from_a_model_of_the_hub_names_it_in_the_chain(hub: Hub, folder
     model = run_stages(configured(folder, "run", init_from=HUB_NAME, **FROZEN))
     assert ancestors_of(model)[0]["model"] == HUB_NAME
     assert hub.requests["model.safetensors"] == 1
-    assert find_given_model(HUB_NAME).identity == find_given_model("exported").identity
+    assert find_base_model(HUB_NAME).identity == find_base_model("exported").identity
 
 
 def test_a_config_whose_model_the_hub_lacks_is_an_error_at_its_line(
@@ -223,7 +223,7 @@ def test_a_config_whose_model_the_hub_lacks_is_an_error_at_its_line(
 
 
 def test_the_identity_of_an_import_does_not_depend_on_its_place(folder: Path) -> None:
-    model = find_given_model("exported")
+    model = find_base_model("exported")
     shutil.move("exported", "elsewhere")
-    assert find_given_model("elsewhere").identity == model.identity
+    assert find_base_model("elsewhere").identity == model.identity
     assert open_artifact(model.path, "model", verify=True) == model

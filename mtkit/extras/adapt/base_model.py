@@ -39,7 +39,7 @@ from mtkit.training.batch import Side, pack_batch
 from mtkit.training.loss import TrainingLoss
 
 FIT_PAIRS = 200
-"""Number of new pairs on which the loss of the given model is measured."""
+"""Number of new pairs on which the loss of the base model is measured."""
 FIT_BATCH = 20
 """Pairs of a batch of this measurement."""
 FIT_SUBWORDS = 128
@@ -53,7 +53,7 @@ model writes, the loss was at most 0.2 above the entropy; in another language, 1
 MIN_GAIN = 0.1
 """A model understands the sources if wrong sources raise its loss by at least this much (nats)."""
 MIN_OLD_LINES = 50
-"""Fewest lines of old text on which the given model is measured."""
+"""Fewest lines of old text on which the base model is measured."""
 MAX_OLD_LINES = 1000
 """Most lines of the old text; more would take long to translate."""
 MAX_UNKNOWN_LETTERS = 0.01
@@ -86,7 +86,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class GivenModel:
+class OpenedBaseModel:
     """A model that is to be adapted."""
 
     opened: OpenedModel
@@ -98,9 +98,9 @@ class GivenModel:
     """Whether the user has named the old text (`--keep`)."""
     old_training: OldTraining
     held_out: frozenset[int] = frozenset()
-    """Keys of the text that measures the given model: none of it may be trained on."""
+    """Keys of the text that measures the base model: none of it may be trained on."""
 
-    def as_parent(self) -> GivenModel:
+    def as_parent(self) -> OpenedBaseModel:
         """Return the model as the parent of a model for other languages.
 
         What it could translate is neither replayed nor kept, unless the user has named old text.
@@ -109,7 +109,7 @@ class GivenModel:
         return replace(self, old_text=old_text, old_training=OldTraining())
 
 
-def find_old_text(opened: OpenedModel, place: str, keep: Corpus | None) -> GivenModel:
+def find_old_text(opened: OpenedModel, place: str, keep: Corpus | None) -> OpenedBaseModel:
     """Return the model that `--from` names with its old text.
 
     `keep`: the text to keep; None: the validation set of the model's run, if it is at hand.
@@ -133,7 +133,7 @@ def find_old_text(opened: OpenedModel, place: str, keep: Corpus | None) -> Given
     if keep is not None and not old_text:
         path = next(paths_of(keep))
         raise UserError(f"--keep: {path}: every pair is blank on a side; give text to keep")
-    return GivenModel(
+    return OpenedBaseModel(
         opened=opened,
         place=place,
         old_text=spread(old_text, MAX_OLD_LINES),
@@ -143,14 +143,14 @@ def find_old_text(opened: OpenedModel, place: str, keep: Corpus | None) -> Given
     )
 
 
-def check_suitability(given: GivenModel, sample: Sequence[Pair], how_to_swap: str) -> Fit:
-    """Measure how well the given model predicts new text; warn if it is no better than chance.
+def check_suitability(base: OpenedBaseModel, sample: Sequence[Pair], how_to_swap: str) -> Fit:
+    """Measure how well the base model predicts new text; warn if it is no better than chance.
 
     Warn, too, if this is so of the old text that the user names. The warnings name the likely
     cause: the other direction, other languages, or lines that do not match. `how_to_swap`: what to
     do if the new text is in the other direction.
     """
-    opened = given.opened
+    opened = base.opened
     model = load_model(opened.config, opened.weights).eval()
     tokenizer = opened.tokenizer
     pairs = sample[:FIT_PAIRS]
@@ -159,16 +159,16 @@ def check_suitability(given: GivenModel, sample: Sequence[Pair], how_to_swap: st
     if not fit.is_better_than_chance:
         cause = _find_cause(model, tokenizer, pairs, source_tag, how_to_swap)
         warn(
-            f"--from: {given.place} predicts the new text no better than chance ({fit}): probably "
+            f"--from: {base.place} predicts the new text no better than chance ({fit}): probably "
             f"it {cause}; a model of a related language may still help"
         )
-    if given.is_old_text_named and len(given.old_text) >= MIN_OLD_LINES:
-        old_pairs = spread(given.old_text, FIT_PAIRS)
+    if base.is_old_text_named and len(base.old_text) >= MIN_OLD_LINES:
+        old_pairs = spread(base.old_text, FIT_PAIRS)
         old_fit = measure_fit(model, tokenizer, old_pairs, source_tag)
         if not old_fit.is_better_than_chance:
             cause = _find_cause(model, tokenizer, old_pairs, source_tag, "swap its files")
             warn(
-                f"--keep: {given.place} predicts this text no better than chance ({old_fit}), so "
+                f"--keep: {base.place} predicts this text no better than chance ({old_fit}), so "
                 f"it has nothing to lose there: probably it {cause}"
             )
     return fit
@@ -260,13 +260,13 @@ def _concatenate(sentences: Sequence[list[int]]) -> Side:
     return ids, np.array([len(sentence) for sentence in sentences], np.int64)
 
 
-def find_lacks(given: GivenModel, sample: Sequence[Pair]) -> dict[str, float]:
-    """Return a description of each side that the given model cannot spell, and the share of it."""
+def find_lacks(base: OpenedBaseModel, sample: Sequence[Pair]) -> dict[str, float]:
+    """Return a description of each side that the base model cannot spell, and the share of it."""
     lacks: dict[str, float] = {}
-    unknown = find_unknown_letters(given.opened.tokenizer, sample)
+    unknown = find_unknown_letters(base.opened.tokenizer, sample)
     for side, letters in zip(("source", "target"), unknown, strict=True):
         if letters.share > MAX_UNKNOWN_LETTERS:
-            lacks[f"{given.place}, {side}: {letters}"] = letters.share
+            lacks[f"{base.place}, {side}: {letters}"] = letters.share
     return lacks
 
 
