@@ -114,7 +114,7 @@ def _test_and_print(config: Config, model: Artifact, started: float) -> None:
     total = timedelta(seconds=round(time.monotonic() - started))
     training = timedelta(seconds=round(model.report["training_seconds"]))
     # The training may have been interrupted, and most of it done by earlier commands.
-    say(f"done in {total} (training in all: {training}): {model.path}")
+    say(f"done in {total} (training, with all interrupted commands: {training}): {model.path}")
     tags = config.data.target_tags
     tag = f" --tag {tags[0]}" if tags else ""
     choices = f" (tags: {', '.join(tags)})" if tags else ""
@@ -131,7 +131,7 @@ def _name_files(test: Artifact) -> None:
     folder = test.path
     files = ["-r", f"{folder / REFERENCE_FILE}", f"{folder / HYPOTHESES_FILE}"]
     command = ["mtkit", "score", *files, "--source", f"{folder / SOURCE_FILE}", "--worst", "5"]
-    say(f"signatures, and the worst lines: {shlex.join(command)}")
+    say(f"to see signatures and the worst lines: {shlex.join(command)}")
     lines = test.report.get("lines")
     all_lines = test.report.get("all_lines")
     if lines != all_lines:

@@ -90,7 +90,9 @@ def test_run_and_score_print_the_same_figures_and_run_ends_with_a_verdict(
     lines = said.err.splitlines()
     last = [line.partition(":")[0] for line in lines[-3:]]
     assert last == ["test", "verdict", "baseline"]
-    (named,) = [line for line in lines if line.startswith("signatures, and the worst lines: ")]
+    (named,) = [
+        line for line in lines if line.startswith("to see signatures and the worst lines: ")
+    ]
     assert call(*named.partition(": mtkit ")[2].split()) == 0
     shown = capsys.readouterr().out
     assert "nrefs" in shown and "\n  source      " in shown

@@ -240,7 +240,7 @@ def _discard(old: Path, *, successor: Path) -> None:
     listed = listed_files(old) or frozenset()
     for name in _files_of_user(old, listed):
         if os.path.lexists(successor / name):
-            raise UserError(f"{old / name} was not written by mtkit; move it, and {old} can go")
+            raise UserError(f"{old / name} was not written by mtkit; move it, and delete {old}")
         (old / name).rename(successor / name)
     _delete_listed(old, listed)
 

@@ -43,8 +43,8 @@ def changed_run_error(checkpoint: Path, change: Change) -> UserError:
     other_run = shlex.join(["--run", str(unused_run(run))])
     from_weights = shlex.join(["--set", f"training.init_from={run}"])
     return UserError(
-        f"{checkpoint} was saved with other settings ({change.describe()}); undo that to resume; "
-        f"or add `{other_run}` to train anew, and `{from_weights}`, too, to start from its weights"
+        f"{checkpoint} was saved with other settings ({change.describe()}); undo this to resume; "
+        f"or add `{other_run}` to train a new run, and `{from_weights}` to start from its weights"
     )
 
 

@@ -68,7 +68,7 @@ def score(
         Path | None,
         Option(
             metavar="FILE",
-            help="Write a JSON object per line: confidence, and what is probably wrong.",
+            help="Write a JSON object per line: confidence and flags.",
         ),
     ] = None,
     fail_on: Annotated[
@@ -80,8 +80,8 @@ def score(
     """Score translations, with references or without.
 
     Prints BLEU, chrF and TER with sacreBLEU's signatures and 95 % confidence intervals. With
-    --source and no -r, a model predicts chrF and says what is probably wrong. With only --scores,
-    compares these scores. A table may hold both references and translations.
+    --source and no -r, a model predicts chrF and flags probable errors. With only --scores, the
+    command compares these scores. A table may hold both references and translations.
     Example: mtkit score -r test.fr a.txt b.txt --paired
     """
     loaded = None
@@ -163,9 +163,9 @@ def export(
 ) -> None:
     """Export a model to another format, or import one.
 
-    Exports to CTranslate2, which `mtkit translate` also does automatically. Exports to Hugging
-    Face's MarianMT, and imports from it. Exports to one HTML page that translates in a browser,
-    without a network.
+    The formats are CTranslate2, Hugging Face's MarianMT (also for import), and an HTML page that
+    translates in a browser without a network. `mtkit translate` itself converts a model to
+    CTranslate2 when necessary.
     Example: mtkit export --to html -o translator.html
     """
     if from_ is not None:
@@ -192,7 +192,7 @@ def info(
             metavar="PATH", help=f"Run, model, artifact or config (default: {DEFAULT_MODEL})."
         ),
     ] = None,
-    all: Annotated[bool, Option("--all", help="Print every figure, setting and file.")] = False,
+    all: Annotated[bool, Option("--all", help="Print every number, setting and file.")] = False,
     verify: Annotated[bool, Option("--verify", help="Check the sha256 of every file.")] = False,
     config: Annotated[
         bool, Option("--config", help="Print every setting and its value as YAML.")
@@ -213,7 +213,7 @@ def info(
 ) -> None:
     """Describe a run, model or artifact.
 
-    Prints its state, data, sizes and scores, and what to do next; all its figures with --all.
+    Prints its state, data, sizes and scores, and the next command. --all prints every number.
     Example: mtkit info runs/latest --plot
     """
     if plot:

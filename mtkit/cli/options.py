@@ -176,10 +176,10 @@ Columns = Annotated[
     Option(
         "--columns",
         metavar="S T",
-        help="Source and target columns: name, letter or number (default: the two that hold text).",
+        help="Source and target columns: name, letter or number (default: the two with text).",
     ),
 ]
-Sheet = Annotated[str | None, Option(metavar="NAME", help="Sheet (default: that with the text).")]
+Sheet = Annotated[str | None, Option(metavar="NAME", help="Sheet (default: the one with text).")]
 Languages = Annotated[
     tuple[str, str] | None,
     Option(
@@ -219,7 +219,7 @@ Device = Annotated[
 ]
 Engine = Annotated[
     Literal["auto", "torch", "ctranslate2"],
-    Option(help="Decoding engine (default: auto, CTranslate2 for what it supports, else PyTorch)."),
+    Option(help="Decoding engine (default: auto, CTranslate2 if possible, else PyTorch)."),
 ]
 ComputeType = Literal["auto", "int8", "int8_float32", "int16", "float16", "bfloat16", "float32"]
 ComputeOption = Annotated[

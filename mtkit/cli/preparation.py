@@ -140,8 +140,8 @@ def init(
         tuple[Path, Path] | None,
         Option(
             metavar="S T",
-            help="With --from: text that must not be translated worse; name a table twice "
-            "(default: the validation set of MODEL).",
+            help="With --from: text on which MODEL must not get worse; name a table twice "
+            "(default: its validation set).",
         ),
     ] = None,
     new_vocabulary: Annotated[

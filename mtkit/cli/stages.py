@@ -207,11 +207,11 @@ def translate(
         Path | None,
         Option(
             metavar="FILE",
-            help="Write a JSON object per input line: confidence, and what is probably wrong.",
+            help="Write a JSON object per input line: confidence and flags.",
         ),
     ] = None,
     all_texts: Annotated[
-        bool, Option("--all", help="Translate again what a document has translations of.")
+        bool, Option("--all", help="Replace the translations that a document already has.")
     ] = False,
     min_confidence: Annotated[
         float | None,
@@ -238,8 +238,8 @@ def translate(
 ) -> None:
     """Stage 4: translate text, one line of output per line of input.
 
-    A table stays as it is, but for a new column; a document, such as a .po, but for its texts.
-    The search options, such as --beam, default to the decoding settings of the model.
+    A table gets a new column. In a document, such as a .po, only the texts change. The search
+    options, such as --beam, default to the decoding settings of the model.
     Example: mtkit translate in.txt -o out.txt --beam 8
     """
     from mtkit.config.decoding import SamplingSettings

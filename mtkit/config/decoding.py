@@ -98,7 +98,7 @@ class DecodingSettings(SearchSettings):
     )
     # A list as in JSON, because settings are compared with saved ones.
     protect: Annotated[tuple[str, ...], PlainSerializer(list)] = Field(
-        (), strict=False, description="regular expressions of what no translation changes"
+        (), strict=False, description="regular expressions for text that is copied unchanged"
     )
     source_tag: TargetTag | None = Field(
         None,

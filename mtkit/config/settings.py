@@ -162,8 +162,8 @@ class BatchingSettings(Settings):
 Beta1 = Annotated[Probability, Field(description="decay of the mean of gradients")]
 Beta2 = Annotated[Probability, Field(description="decay of the mean of squared gradients")]
 Epsilon = Annotated[PositiveFloat, Field(description="added to the root of the mean square")]
-Momentum = Annotated[Probability, Field(description="share of the last step that is kept")]
-WeightDecay = Annotated[float, Field(ge=0, description="pull of the weights towards zero; 0: off")]
+Momentum = Annotated[Probability, Field(description="share of the last update that is kept")]
+WeightDecay = Annotated[float, Field(ge=0, description="decay of the weights towards zero; 0: off")]
 
 
 class Adam(Settings):
@@ -221,7 +221,7 @@ class TrainingSettings(Settings):
     schedule: AnySchedule = Field(Noam(), description="learning rate by step")
     optimizer: Optimizer = Field(Adam(), description="how gradients change the weights")
     label_smoothing: Probability = Field(0.1, description="probability spread over all subwords")
-    clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm; null: any")
+    clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm; null: off")
     accumulate: PositiveInt | Literal["auto"] = Field(
         1, description="batches per step; auto: one for each process"
     )
@@ -294,7 +294,7 @@ class Config(Settings):
     """All settings of a run."""
 
     run: FromHome = Field(description="run directory, where every stage writes")
-    seed: NonNegativeInt = Field(1, le=2**64 - 1, description="seed of everything that is random")
+    seed: NonNegativeInt = Field(1, le=2**64 - 1, description="random seed")
     data: DataSettings = Field(description="the corpora")
     tokenizer: TokenizerSettings = Field(TokenizerSettings(), description="stage 1")
     batching: BatchingSettings = Field(BatchingSettings(), description="stage 2")

@@ -91,7 +91,7 @@ class Files:
             raise UserError(f"{self.input}: no such file; {advice}")
         importer = None if self.output is None else find_importer(str(self.output))
         if importer is not None and importer.has_sheets and self.column is None:
-            raise UserError(f"{self.output}: lines of text are no workbook; choose another name")
+            raise UserError(f"{self.output}: the output is plain text; choose another name")
         inputs = [path for path in (self.input, self.prefixes) if path and path.is_file()]
         for output in filter(None, (self.output, self.flags)):
             if output.suffix in (".gz", ".zst"):
@@ -392,7 +392,7 @@ class _Tally:
             lines = ", ".join(map(str, self._truncated[:MAX_NAMED_LINES]))
             warn(
                 f"{len(self._truncated):,} of {self.last - self.start:,} translations may be "
-                f"incomplete (such as of {self._unit} {lines}), because they reached max_length "
+                f"incomplete (such as {self._unit} {lines}), because they reached max_length "
                 f"{self._max_length}"
             )
 

@@ -109,7 +109,7 @@ def _write(
 
     facts, sample = join_facts(surveyed)
     if load is not None:
-        say(f"init: the machine is busy ({load}): the forecast assumes that it stays so")
+        say(f"init: the machine is busy ({load}): the forecast assumes that it stays busy")
     facts, proposal = start.propose(facts, sample, texts)
 
     options.output.parent.mkdir(parents=True, exist_ok=True)
@@ -211,7 +211,7 @@ def _check_paths(options: InitOptions) -> None:
     if checkpoint_steps(Path(options.run_folder) / CHECKPOINTS):
         warn(
             f"{options.run} holds a run, which `mtkit run` resumes only with the settings of that "
-            "run; leave out --run for a new one"
+            "run; leave out --run to start a new run"
         )
 
 

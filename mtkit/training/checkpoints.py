@@ -119,7 +119,7 @@ class Checkpoints:
                 return checkpoint
         if steps and not healthy:
             raise UserError(
-                f"{self.folder}: every checkpoint is damaged; delete the folder to train anew"
+                f"{self.folder}: every checkpoint is damaged; delete it to train from scratch"
             )
         return None
 
@@ -136,7 +136,7 @@ class Checkpoints:
         except OtherFormatError as error:
             raise UserError(
                 f"{path} was saved by another version of mtkit; finish the run with that version, "
-                f"or delete {self.folder} to train anew"
+                f"or delete {self.folder} to train from scratch"
             ) from error
         except UserError as error:
             raise DamagedCheckpointError(str(error)) from error

@@ -47,7 +47,7 @@ def finish(config: Config) -> Artifact:
         progress = state.progress
         ended = None
         if is_finished(config.training, progress):
-            say(f"train: all {progress.step:,} steps are done, so only the model is missing")
+            say(f"train: all {progress.step:,} steps are done; writing the model")
         else:
             say(f"train: finishing early, after step {progress.step:,} of {run.total_steps:,}")
             ended = progress.step

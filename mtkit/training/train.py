@@ -86,7 +86,7 @@ def _explain_rebuild(stage: Stage) -> None:
         if change is not None and change.key == ("ended",):
             say(
                 f"train: `mtkit finish` made {stage.path} after step {change.before:,}; training "
-                "goes on, and replaces it at the end"
+                "continues, and replaces it at the end"
             )
             return
     stage.explain_rebuild()

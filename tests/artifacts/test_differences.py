@@ -71,7 +71,7 @@ def test_a_changed_corpus_warns_in_training_and_rebuilds_what_no_checkpoint_need
     train(config)
     assert f"data.{part}.source has changed" in capsys.readouterr().err
     words = re.escape(f"(data.{part}.source changed)")
-    with pytest.raises(UserError, match=f"saved with other settings {words}.* undo that"):
+    with pytest.raises(UserError, match=f"saved with other settings {words}.* undo this"):
         train_tokenizer(config)
         build_batches(config)
     shutil.rmtree(Path(config.run) / "checkpoints")

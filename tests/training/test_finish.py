@@ -226,7 +226,7 @@ def test_a_finished_run_can_resume_as_if_never_finished(fresh: Fresh, capsys: Ca
     capsys.readouterr()
     train(ended)
     errors = capsys.readouterr().err
-    assert "after step 7; training goes on" in errors and "rebuilding" not in errors
+    assert "after step 7; training continues" in errors and "rebuilding" not in errors
     assert "resuming after step 7 of 12" in errors
     models = [open_artifact(Path(name, "model"), "model") for name in ("whole", "ended")]
     assert models[0].identity == models[1].identity

@@ -420,7 +420,7 @@ def test_inputs_of_checkpoints_are_not_rebuilt(
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     section = "tokenizer" if stage is train_tokenizer else "batching"
     setting = {"vocab_size": 50} if section == "tokenizer" else {"max_length": 9}
-    with pytest.raises(UserError, match=rf"step-00000012 .*\({section}\..*undo that to resume"):
+    with pytest.raises(UserError, match=rf"step-00000012 .*\({section}\..*undo this to resume"):
         stage(fresh("transformer", **{section: setting}))
     after = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     assert before == after

@@ -160,7 +160,7 @@ def check_suitability(base: OpenedBaseModel, sample: Sequence[Pair], how_to_swap
         cause = _find_cause(model, tokenizer, pairs, source_tag, how_to_swap)
         warn(
             f"--from: {base.place} predicts the new text no better than chance ({fit}): probably "
-            f"it {cause}; a model of a related language may still help"
+            f"this model {cause}; a model of a related language may still help"
         )
     if base.is_old_text_named and len(base.old_text) >= MIN_OLD_LINES:
         old_pairs = spread(base.old_text, FIT_PAIRS)
@@ -169,7 +169,7 @@ def check_suitability(base: OpenedBaseModel, sample: Sequence[Pair], how_to_swap
             cause = _find_cause(model, tokenizer, old_pairs, source_tag, "swap its files")
             warn(
                 f"--keep: {base.place} predicts this text no better than chance ({old_fit}), so "
-                f"it has nothing to lose there: probably it {cause}"
+                f"nothing can be forgotten there: probably the base model {cause}"
             )
     return fit
 
@@ -185,7 +185,7 @@ def _find_cause(
     swapped = [pair._replace(source=pair.target, target=pair.source) for pair in pairs]
     if measure_fit(model, tokenizer, swapped, source_tag).is_better_than_chance:
         return f"translates in the other direction, so {how_to_swap}"
-    return "is for other languages or another kind of text, or sources and targets do not match"
+    return "is for other languages or domains, or sources and targets do not match"
 
 
 def describe_swap(corpus: Corpus) -> str:

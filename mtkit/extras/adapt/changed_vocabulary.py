@@ -54,8 +54,8 @@ class ChangedVocabulary(InheritedVocabulary):
         target = changed.target_vocab - kept.target_vocab
         draft.report["new_pieces"] = {"source": source, "target": target}
         say(
-            f"tokenizer: that of {name_of_origin(config, model)}, with {kept.target_vocab:,} of "
-            f"its {base.target_vocab:,} subwords, and {target:,} new ones"
+            f"tokenizer: {kept.target_vocab:,} of {base.target_vocab:,} subwords of "
+            f"{name_of_origin(config, model)}, and {target:,} new ones"
         )
         return changed
 

@@ -178,7 +178,7 @@ class AdaptedModel(Proposal):
             return None
         return Chosen(
             True,
-            f"of {size:,} subwords about {self.kept:,} stay, so the model is smaller and faster, "
+            f"keeps about {self.kept:,} of {size:,} subwords, so the model is smaller and faster, "
             "but only for these languages; remove this line to keep all",
         )
 
@@ -232,12 +232,12 @@ class AdaptedModel(Proposal):
         if not self.fit.is_better_than_chance:
             yield (
                 "the base model becomes the parent of a model for other languages (Kocmi and "
-                "Bojar 2018), and what it could translate is not kept"
+                "Bojar 2018), and its languages may be forgotten"
             )
             return
         yield (
-            f"expect: {MEASURED_GAIN} chrF more than the base model, as measured adaptations "
-            "gained on text like the new pairs; text of another kind gains nothing"
+            f"expect: {MEASURED_GAIN} chrF more than the base model on text like the new "
+            "pairs, as in measured adaptations; other text gains nothing"
         )
         if plan.replayed_pairs:
             old = f"about {plan.replayed_pairs:,.0f} old pairs"
@@ -252,14 +252,14 @@ class AdaptedModel(Proposal):
         if known:
             yield (
                 f"{self.base.place} was trained on {known:,} of the {len(held_out):,} pairs held "
-                "out, so the scores of both models are too good: name other sets with --valid and "
+                "out, so the scores of both models are too high: name other sets with --valid and "
                 "--test"
             )
         if self.old_text:
             lines = plural(len(self.old_text), "line")
-            yield f"no harm: {lines} of old text may lose {MAX_HARM:g} chrF"
+            yield f"forgetting: the model may lose {MAX_HARM:g} chrF on {lines} of old text"
         else:
-            yield "there is no old text to measure harm on: name some with --keep"
+            yield "forgetting: unknown, because there is no old text; name some with --keep"
 
 
 def _settings_of(section: Settings, why: str) -> dict[str, Any]:

@@ -86,11 +86,11 @@ def _find_source_tag(opened: OpenedModel, sources: set[str | None], *, has_tags:
     missing = _describe_missing("source", language)
     if not has_tags:
         raise UserError(
-            f"--languages: {missing}; name both languages, and instead of one that the model "
-            "lacks a related one"
+            f"--languages: {missing}; name both languages; if the model lacks one, name a "
+            "related language"
         )
     usual = str(opened.config.decoding.source_tag)
-    warn(f"--from: {missing}, so it gets the tag {usual}; change decoding.source_tag if wrong")
+    warn(f"--from: {missing}, so sources get the tag {usual}; or set decoding.source_tag")
     return usual
 
 

@@ -94,7 +94,7 @@ def _restore_base_model(inputs: RunInputs) -> ModelContent | None:
     tokenizer = Tokenizer.load(origin)
     if tokenizer.models == inputs.tokenizer.models:
         return None
-    say("train: the model keeps the vocabulary of the base model as it was")
+    say("train: the model has the unchanged vocabulary of the base model")
     return ModelContent(
         inputs=replace(inputs, tokenizer=tokenizer),
         weights=inputs.read_base_weights(origin, tokenizer),

@@ -141,7 +141,7 @@ def _unchanged(
             if total > MAX_OLD_BYTES:
                 raise UserError(f"the files take over {MAX_OLD_BYTES >> 30} GiB in all")
             if not hash_corpora(corpus, name).items() <= artifact.manifest["inputs"].items():
-                raise UserError(f"{_list_files(corpus)} is not the text that the run had")
+                raise UserError(f"{_list_files(corpus)} is not the text of this run")
         except MtkitError as problem:
             use = "give it with --keep" if setting == "data.keep" else "add it to the new config"
             message = f"{name} of {base.run / SETTINGS} is not used: {problem}"

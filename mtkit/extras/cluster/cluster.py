@@ -38,7 +38,7 @@ def open_cluster(address: str, shared: Path) -> Iterator[Run[Any, Any]]:
     Raises:
         UserError: nobody answers at the address, there is no worker, or a worker has another
             version of mtkit or does not see the file.
-        MtkitError: workers died again and again, or the connection was lost.
+        MtkitError: several workers died at a task, or the connection was lost.
     """
     try:
         from distributed import CancelledError, Client, KilledWorker
@@ -64,8 +64,8 @@ def open_cluster(address: str, shared: Path) -> Iterator[Run[Any, Any]]:
             yield lambda function, items: _run(client, function, items)
         except KilledWorker as error:
             raise MtkitError(
-                f"--cluster {address}: workers died again and again at the same task; if memory "
-                "ran out, start fewer of them on a machine"
+                f"--cluster {address}: several workers died at the same task; if memory ran "
+                "out, start fewer workers per machine"
             ) from error
         except CancelledError as error:
             raise MtkitError(

@@ -102,8 +102,8 @@ def _number_symbols(folder: Path, model: Any, size: object) -> dict[str, int]:
         ids.setdefault(piece_of_tag(name), len(ids))
     if not isinstance(size, int) or not len(ids) <= size <= len(ids) + MAX_UNNAMED:
         raise UserError(
-            f"{folder}: {len(ids):,} symbols need as many ids, but the config of the model has "
-            f"{size}"
+            f"{folder}: the vocabulary has {len(ids):,} symbols, but the config of the "
+            f"model says {size}"
         )
     ids[FIRST_UNNAMED] = ids.pop("<s>")
     for number in range(len(ids), size):

@@ -126,7 +126,7 @@ def find_file(folder: Path, name: str) -> Path:
                 f'.save_pretrained("{folder}")'
             )
     if _SHARD.fullmatch(name) and name != WEIGHTS_FILE:
-        raise UserError(f"{folder} has no {name}, which {INDEX_FILE} names; bring that file, too")
+        raise UserError(f"{folder} has no {name}, which {INDEX_FILE} names; add that file")
     raise UserError(f"{folder} has no {name}, so it is not a model that mtkit imports")
 
 

@@ -83,7 +83,7 @@ def compare(
     """Compare the settings, learning curves and scores of runs.
 
     Prints the settings that differ, learning curves by step and by time, and test scores with
-    significance tests. Runs with different test sets can be compared on one that --test gives.
+    significance tests. If their test sets differ, name one with --test.
     Example: mtkit compare runs/a runs/b --plot curves.png
     """
     from mtkit.extras.study.compare import compare

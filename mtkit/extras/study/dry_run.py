@@ -92,7 +92,7 @@ def dry_run(config: Config, processes: int) -> None:
     tables = [_figures(share), memory, _times(share, alone)]
     BenchReport(task, {}, tables).write(device, as_json=False)
     if load is not None:
-        warn(f"the machine is busy ({load}): the estimate assumes that it stays so")
+        warn(f"the machine is busy ({load}): the estimate assumes that it stays busy")
     for problem in _find_problems(share, alone):
         warn(problem)
 

@@ -195,7 +195,7 @@ def test_an_item_at_which_all_workers_die_is_an_error(workers: Cluster, tmp_path
     shared = tmp_path / "shared"
     shared.write_text("text")
     with (
-        pytest.raises(MtkitError, match="workers died again and again"),
+        pytest.raises(MtkitError, match="several workers died at the same task"),
         open_cluster(workers.address, shared) as run_on_workers,
     ):
         list(run_on_workers(_die, [1]))

@@ -216,7 +216,7 @@ def test_ids_of_published_models_are_as_their_cards_say(transformers: Any) -> No
 
 REFUSED: dict[str, tuple[str, dict[str, Any] | None, str]] = {
     "languages": ("special_tokens_map.json", None, "no special_tokens_map.json that lists"),
-    "size": ("config.json", {"vocab_size": 20}, "need as many ids, but the config"),
+    "size": ("config.json", {"vocab_size": 20}, "symbols, but the config of the model says 20"),
     "post-norm": ("config.json", {"scale_embedding": False}, "scale_embedding is False"),
     "start": ("config.json", {"decoder_start_token_id": 0}, "supports only 2"),
 }
@@ -274,7 +274,7 @@ SHARDS: dict[str, tuple[Callable[[dict[str, str]], Any], str]] = {
     ),
     "a missing shard": (
         lambda shards: dict.fromkeys(shards, "model-7.safetensors"),
-        r"has no model-7\.safetensors, which model\.safetensors\.index\.json names; bring",
+        r"has no model-7\.safetensors, which model\.safetensors\.index\.json names; add",
     ),
     "a file elsewhere": (
         lambda shards: dict.fromkeys(shards, "../x.safetensors"),
@@ -317,7 +317,7 @@ def test_init_adapts_a_model_of_the_hub_to_a_corpus(
     with serving({"facebook/nllb": Repository({MAIN: theirs})}) as hub:
         use_hub(hub.url, tmp_path / "hub-cache", monkeypatch)
         assert call("init", "train.src", "train.tgt", *options, "--run", "run") == 0
-        assert "of 88 subwords" in Path("mtkit.yaml").read_text()
+        assert "drop_unused: true" in Path("mtkit.yaml").read_text()
         assert call("run", *changes) == 0
     model = tmp_path / "run"
     assert open_model(model).config.target_vocab < 88
