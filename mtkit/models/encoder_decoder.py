@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.config.model import ModelSettings, TransformerDecoderSettings, TransformerEncoderSettings
+from mtkit.config.model import ModelSettings
 from mtkit.errors import UserError
 from mtkit.models.interfaces import (
     Decoded,
@@ -31,6 +31,13 @@ from mtkit.models.recurrent import LstmDecoder, LstmEncoder
 from mtkit.models.transformer import TransformerDecoder, TransformerEncoder
 from mtkit.shapes import Hidden, Logits, SourceIds, SourceMask, TargetIds
 from mtkit.symbols import PAD
+
+ENCODERS: dict[str, type[Encoder]] = {"transformer": TransformerEncoder, "lstm": LstmEncoder}
+DECODERS: dict[str, type[Decoder[Any, Any]]] = {
+    "transformer": TransformerDecoder,
+    "lstm": LstmDecoder,
+}
+"""The classes by the `kind` of their settings; they are built from these settings and D."""
 
 
 class EncoderDecoder(TranslationModel[Memory, State]):
@@ -60,17 +67,9 @@ class EncoderDecoder(TranslationModel[Memory, State]):
         )
         self.output = None if is_tied else nn.Linear(d_model, target_vocab, bias=False)
         self.output_bias = nn.Parameter(torch.zeros(target_vocab)) if pair.output_bias else None
-        self.encoder: Encoder = (
-            TransformerEncoder(pair.encoder, d_model)
-            if isinstance(pair.encoder, TransformerEncoderSettings)
-            else LstmEncoder(pair.encoder, d_model)
-        )
+        self.encoder: Encoder = ENCODERS[pair.encoder.kind](pair.encoder, d_model)
         # Any: whatever its memory and state are, a decoder gets only those that it has made itself.
-        self.decoder: Decoder[Any, Any] = (
-            TransformerDecoder(pair.decoder, d_model)
-            if isinstance(pair.decoder, TransformerDecoderSettings)
-            else LstmDecoder(pair.decoder, d_model)
-        )
+        self.decoder: Decoder[Any, Any] = DECODERS[pair.decoder.kind](pair.decoder, d_model)
         self.encoder_norm = nn.LayerNorm(d_model) if self.encoder.needs_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(d_model) if self.decoder.needs_norm else nn.Identity()
 

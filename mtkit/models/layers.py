@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mtkit.config.model import LstmLayers, PositionKind, TransformerLayers
+from mtkit.config.model import PositionKind, TransformerLayers
 from mtkit.shapes import Hidden
 
 SUBLAYER_GAIN = 0.1
@@ -219,10 +219,9 @@ class Dropout(nn.Module):
         return min(max(1, round(self.p * 256)), 255)
 
 
-def build_embedding_dropout(settings: TransformerLayers | LstmLayers) -> Dropout:
-    """Return the dropout for embedded words; by default it is the dropout of the layers."""
-    p = settings.embedding_dropout
-    return Dropout(settings.dropout if p is None else p)
+def build_dropout(rate: float | None, default: float) -> Dropout:
+    """Return dropout at a rate, or at the default rate."""
+    return Dropout(default if rate is None else rate)
 
 
 def draw_bytes(x: Tensor) -> Int[Tensor, " K"]:

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from mtkit.config.model import LstmDecoderSettings, LstmEncoderSettings
 from mtkit.models.attention import GLOBAL_ATTENTIONS
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
-from mtkit.models.layers import Dropout, build_embedding_dropout, build_linear
+from mtkit.models.layers import Dropout, build_dropout, build_linear
 from mtkit.models.layout import Layout
 from mtkit.shapes import Hidden, SourceHidden, SourceMask
 
@@ -103,7 +103,7 @@ class LstmEncoder(Encoder):
             LstmEncoderLayer(settings, d_model) for _ in range(settings.layers)
         )
         self.dropout = Dropout(settings.dropout)
-        self.embedding_dropout = build_embedding_dropout(settings)
+        self.embedding_dropout = build_dropout(settings.embedding_dropout, settings.dropout)
 
     def forward(self, x: Hidden, layout: Layout, *, attention: bool = False) -> EncoderOutput:
         x = layout.pad(self.embedding_dropout(x))  # (B, S, D)
@@ -135,7 +135,7 @@ class LstmDecoder(Decoder[LstmMemory, LstmState]):
         attention_class = GLOBAL_ATTENTIONS.get(settings.attention)  # None for "none"
         self.attention = None if attention_class is None else attention_class(d_model)
         self.dropout = Dropout(settings.dropout)
-        self.embedding_dropout = build_embedding_dropout(settings)
+        self.embedding_dropout = build_dropout(settings.embedding_dropout, settings.dropout)
 
     def prepare_memory(self, encoded: EncoderOutput) -> LstmMemory:
         # A bridge computes both products, with W and with W'. Tanh keeps the state in (-1, 1), as

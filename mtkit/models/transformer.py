@@ -23,7 +23,7 @@ from mtkit.models.attention import (
 )
 from mtkit.models.device import to_autocast_dtype
 from mtkit.models.interfaces import Decoded, Decoder, Encoder, EncoderOutput, Memory, State
-from mtkit.models.layers import RESIDUALS, FeedForward, PositionalEncodings, build_embedding_dropout
+from mtkit.models.layers import RESIDUALS, FeedForward, PositionalEncodings, build_dropout
 from mtkit.models.layout import Bias, Layout, build_causal_bias
 from mtkit.shapes import Hidden
 
@@ -135,7 +135,7 @@ class TransformerEncoder(Encoder):
         super().__init__()
         self.needs_norm = settings.norm == "pre"
         self.positions = PositionalEncodings(settings.positions, d_model)
-        self.embedding_dropout = build_embedding_dropout(settings)
+        self.embedding_dropout = build_dropout(settings.embedding_dropout, settings.dropout)
         self.layers = nn.ModuleList(EncoderLayer(settings, d_model) for _ in range(settings.layers))
 
     def forward(self, x: Hidden, layout: Layout, *, attention: bool = False) -> EncoderOutput:
@@ -162,7 +162,7 @@ class TransformerDecoder(Decoder[TransformerMemory, TransformerState]):
         super().__init__()
         self.needs_norm = settings.norm == "pre"
         self.positions = PositionalEncodings(settings.positions, d_model)
-        self.embedding_dropout = build_embedding_dropout(settings)
+        self.embedding_dropout = build_dropout(settings.embedding_dropout, settings.dropout)
         self.layers = nn.ModuleList(DecoderLayer(settings, d_model) for _ in range(settings.layers))
 
     def prepare_memory(self, encoded: EncoderOutput) -> TransformerMemory:
