@@ -36,6 +36,7 @@ def run(config: Config | str | Path) -> MetricScores:
     """Run every stage that is not up to date, and return the scores on the test set by metric.
 
     The metrics are "bleu", "chrf" and others of `mtkit.score`; without a test set return none.
+    Progress and the verdict go to stderr.
 
     Raises what the stages raise.
     """
@@ -44,6 +45,7 @@ def run(config: Config | str | Path) -> MetricScores:
         model = _run_stages(config)
         test = evaluate(config, model)
     _write_card(model)
+    _say_verdict(config, model, test)
     return MetricScores() if test is None else MetricScores(open_report(test).scores)
 
 
@@ -94,8 +96,7 @@ def _run_stages(config: Config, cluster: str | None = None) -> Artifact:
 
 def _write_card(model: Artifact) -> None:
     """Write the card of the model, if the extra that writes cards is installed."""
-    write_card = plugins.find_action("write_card")
-    if write_card is not None:
+    if write_card := plugins.find_action("write_card"):
         write_card(model.path)
 
 
@@ -104,12 +105,10 @@ def _test_and_print(config: Config, model: Artifact, started: float) -> None:
 
     `started`: when the command began, in seconds of `time.monotonic`.
     """
-    run = model.path.parent
     test = evaluate(config, model)
     _write_card(model)
     if test is not None:
-        report = open_report(test)
-        data_lines(tabulate_quality(report))
+        data_lines(tabulate_quality(open_report(test)))
         _name_files(test)
     total = timedelta(seconds=round(time.monotonic() - started))
     training = timedelta(seconds=round(model.report["training_seconds"]))
@@ -118,10 +117,16 @@ def _test_and_print(config: Config, model: Artifact, started: float) -> None:
     tags = config.data.target_tags
     tag = f" --tag {tags[0]}" if tags else ""
     choices = f" (tags: {', '.join(tags)})" if tags else ""
-    say(f"to translate: echo 'a sentence' | mtkit translate -m {run}{tag}{choices}")
+    say(f"to translate: echo 'a sentence' | mtkit translate -m {model.path.parent}{tag}{choices}")
     if test is not None:
         _show_samples(test)
-        say("\n".join(describe_quality(report)))
+    _say_verdict(config, model, test)
+
+
+def _say_verdict(config: Config, model: Artifact, test: Artifact | None) -> None:
+    """Say how good the model is, and how it differs from its base model."""
+    if test is not None:
+        say("\n".join(describe_quality(open_report(test))))
     for line in find_fine_tuning(config).describe(model, test):
         say(line)
 

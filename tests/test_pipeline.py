@@ -60,7 +60,9 @@ def test_run_takes_a_path_and_returns_the_scores_again(
     config = fresh("transformer", training={"steps": 2})
     Path("mtkit.yaml").write_text(dump_config(config), "utf-8")
     first = mtkit.run("mtkit.yaml")
-    assert capsys.readouterr().out == ""
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "verdict: " in said.err
     assert first.keys() >= {"bleu", "chrf"}
     assert mtkit.run(Path("mtkit.yaml")) == first
     lines = str(first).splitlines()

@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -321,6 +322,12 @@ def test_results_take_the_settings_of_a_call(real: Path) -> None:
         assert (one.text, one.score) == (other.text, other.score)
     texts = translator.translate(lines, n_best=2, sample=True, seed=3)
     assert texts == [str(it) for it in translator.results(lines, request)]  # prints as its text
+
+
+def test_a_notebook_shows_a_translation_as_its_text() -> None:
+    printer = Mock()
+    Translation("Ein Hund.")._repr_pretty_(printer, False)
+    printer.text.assert_called_once_with("Ein Hund.")
 
 
 def test_a_tokenizer_of_another_size_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:

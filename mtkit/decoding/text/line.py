@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mtkit.arguments import check_text
 from mtkit.config.target_tags import standard_tag
@@ -76,6 +77,10 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_pretty_(self, printer: Any, is_cycle: bool) -> None:
+        """Show only the text in a notebook."""
+        printer.text(self.text)
 
     @property
     def flags(self) -> tuple[str, ...]:
