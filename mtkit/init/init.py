@@ -410,7 +410,7 @@ def _tabulate_pairs(options: InitOptions, written: Sequence[WrittenCorpus]) -> I
     yield from table(rows)
     total = sum(each.counts["train"] for each in written)
     files = f"{options.folder}/train.*"
-    yield from wrap(f"{files}: {plural(total, 'pair')}, with those dropped in training")
+    yield from wrap(f"{files}: {plural(total, 'pair')}, including pairs that training drops")
     if are_estimated:
         yield "`mtkit check` shows examples of the rules"
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # to train a tokenizer needs no tensors
 class InheritedVocabulary:
     """The vocabulary of a run that starts from a base model; this class changes nothing."""
 
-    def take_over(self, draft: Draft, config: Config, model: Artifact) -> Tokenizer:
+    def make_tokenizer(self, draft: Draft, config: Config, model: Artifact) -> Tokenizer:
         """Return the tokenizer of a run that starts from `model`, and say what it is."""
         say(f"tokenizer: copied from {name_of_origin(config, model)}")
         return Tokenizer.load(model)

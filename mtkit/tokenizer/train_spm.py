@@ -99,7 +99,7 @@ def _hash_inputs(config: Config, model: Artifact | None) -> dict[str, str]:
 def _fill(draft: Draft, config: Config, model: Artifact | None) -> None:
     """Write the SentencePiece models, and say where they come from."""
     if model:
-        tokenizer = find_inherited_vocabulary(config).take_over(draft, config, model)
+        tokenizer = find_inherited_vocabulary(config).make_tokenizer(draft, config, model)
         with blame_setting(INIT_FROM):
             check_target_tags(tokenizer, config.data.target_tags)
         tokenizer.copy_to(draft.folder)

@@ -91,7 +91,7 @@ def tabulate_adaptation(adaptation: Adaptation, test: BeforeAndAfter | None) -> 
 def describe_adaptation(adaptation: Adaptation) -> str:
     """Say which weights the model has, and why."""
     if adaptation.is_refused:
-        return f"no weight of the base model was changed: {_explain_refusal(adaptation)}"
+        return f"the run keeps the base model: {_explain_refusal(adaptation)}"
     gain = (
         f"the model has moved {100 * adaptation.share:g}% of the way from the base model to the "
         f"trained weights: {_describe_gain(adaptation.new)}"
@@ -110,8 +110,8 @@ def _explain_refusal(adaptation: Adaptation) -> str:
     if new.adapted.p_value is None:
         return f"no gain can be shown on the validation set: {resampling_obstacle(new.lines)}"
     if new.difference > 0:
-        return f"a gain that may be chance ({_describe_gain(new)})"
-    return "no weights gained on the new text without losing too much on the old one"
+        return f"the gain may be chance ({_describe_gain(new)})"
+    return "no weights gained on the new text without losing too much on the old text"
 
 
 def _describe_gain(new: BeforeAndAfter) -> str:
@@ -119,4 +119,4 @@ def _describe_gain(new: BeforeAndAfter) -> str:
     # Without a p-value, no weights are changed, and `_explain_refusal` says so before.
     assert p_value is not None
     chance = "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
-    return f"{new.difference:+.2f} chrF on the validation set ({chance})"
+    return f"{new.difference:+.2f} chrF on the validation set, {chance}"

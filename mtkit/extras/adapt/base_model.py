@@ -260,7 +260,7 @@ def _concatenate(sentences: Sequence[list[int]]) -> Side:
     return ids, np.array([len(sentence) for sentence in sentences], np.int64)
 
 
-def find_lacks(base: OpenedBaseModel, sample: Sequence[Pair]) -> dict[str, float]:
+def find_missing(base: OpenedBaseModel, sample: Sequence[Pair]) -> dict[str, float]:
     """Return a description of each side that the base model cannot spell, and the share of it."""
     lacks: dict[str, float] = {}
     unknown = find_unknown_letters(base.opened.tokenizer, sample)

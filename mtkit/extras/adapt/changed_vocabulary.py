@@ -36,7 +36,7 @@ class ChangedVocabulary(InheritedVocabulary):
     def __init__(self, settings: TokenizerSettings) -> None:
         self.settings = settings
 
-    def take_over(self, draft: Draft, config: Config, model: Artifact) -> Tokenizer:
+    def make_tokenizer(self, draft: Draft, config: Config, model: Artifact) -> Tokenizer:
         """Return the changed tokenizer of a model, and say how many pieces stay and are new."""
         settings = self.settings
         base = Tokenizer.load(model)

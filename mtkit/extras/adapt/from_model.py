@@ -19,7 +19,7 @@ from mtkit.config.settings import Config
 from mtkit.corpus.read import Pair
 from mtkit.errors import blame_setting
 from mtkit.extras.adapt.adaptation import MAX_TRIALS
-from mtkit.extras.adapt.base_model import Fit, OpenedBaseModel, check_suitability, find_lacks
+from mtkit.extras.adapt.base_model import Fit, OpenedBaseModel, check_suitability, find_missing
 from mtkit.extras.adapt.used_pieces import drop_unused
 from mtkit.init.config_text import (
     WHY_LAST_STEP,
@@ -140,7 +140,7 @@ class AdaptedModel(Proposal):
     @property
     def replayed(self) -> Sequence[dict[str, Any]]:
         """Old corpora to train on beside the new ones, as settings with weights."""
-        return self.base.old_training.replayed(self.plan.replayed_pairs)
+        return self.base.old_training.replay_settings(self.plan.replayed_pairs)
 
     def __str__(self) -> str:
         config = self.base.opened.config
@@ -219,8 +219,8 @@ class AdaptedModel(Proposal):
         """Say how long a run will take, and what to expect from it."""
         plan = self.plan
         yield (
-            f"base model: {self.fit.loss:.2f} nats per subword on the new text; frequencies of "
-            f"subwords alone {self.fit.entropy:.2f}"
+            f"base model: loss of {self.fit.loss:.2f} nats per subword on the new text; by the "
+            f"frequencies of subwords alone {self.fit.entropy:.2f}"
         )
         length = f"{plan.epochs:,.1f} epochs in {plan.steps:,} steps"
         yield (
@@ -290,24 +290,24 @@ def propose_adaptation(
     some that the language of a child has. Otherwise warn of letters that it lacks. `new`: all of
     the new text, of which `sample` is a part.
     """
-    tokenizer = _keep_used(base, sample)
+    tokenizer = _drop_unused_subwords(base, sample)
     _check_memory(base, tokenizer)
     fit = check_suitability(base, sample, how_to_swap)
     is_parent = not fit.is_better_than_chance
-    lacks = {} if new_vocabulary else find_lacks(base, sample)
-    for lack, share in lacks.items():
+    missing = {} if new_vocabulary else find_missing(base, sample)
+    for letters, share in missing.items():
         if is_parent or share > MANY_UNKNOWN_LETTERS:
-            say(f"init: {lack}, so the vocabulary gets subwords of the new text")
+            say(f"init: {letters}, so the vocabulary gets subwords of the new text")
             new_vocabulary = True
         else:
             warn(
-                f"--from: {lack}, so each becomes several bytes; --new-vocabulary adds subwords "
+                f"--from: {letters}, so each becomes several bytes; --new-vocabulary adds subwords "
                 "for the new text"
             )
     new_pieces = NEW_PIECES if new_vocabulary else 0
     if is_parent:
         base = base.as_parent()
-    base = replace(base, old_training=base.old_training.compared_with(new))
+    base = replace(base, old_training=base.old_training.without_pairs_of(new))
     say(f"init: measuring the speed of {base.place}")
     trial = AdaptedModel(base, new_pieces, tokenizer.target_vocab, fit, _plan_trial())
     measured = measure_training(trial.settings(facts), sample, TRIAL_TOKENS)
@@ -315,7 +315,7 @@ def propose_adaptation(
     return replace(trial, plan=plan)
 
 
-def _keep_used(base: OpenedBaseModel, sample: Sequence[Pair]) -> Tokenizer:
+def _drop_unused_subwords(base: OpenedBaseModel, sample: Sequence[Pair]) -> Tokenizer:
     """Return the tokenizer without the subwords that the text does not use, if it is large."""
     tokenizer = base.opened.tokenizer
     if tokenizer.target_vocab < LARGE_VOCABULARY:

@@ -21,7 +21,7 @@ MAX_PAIRS = 2_000
 """How many pairs of a corpus are read to identify its languages."""
 
 
-def name_languages(opened: OpenedModel, options: InitOptions) -> tuple[OpenedModel, InitOptions]:
+def choose_tags(opened: OpenedModel, options: InitOptions) -> tuple[OpenedModel, InitOptions]:
     """Give each corpus its target tag, and the model the tags of what it will translate.
 
     Languages that the options do not name are identified in the text. Nothing changes for a model

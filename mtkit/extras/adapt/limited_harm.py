@@ -80,7 +80,7 @@ class LimitedHarm(FineTuning):
                 )
             yield ""
             yield from tabulate_adaptation(adaptation, tested)
-        yield f"adapted: {describe_adaptation(adaptation)}"
+        yield f"fine-tuning: {describe_adaptation(adaptation)}"
 
 
 def _restore_base_model(inputs: RunInputs) -> ModelContent | None:

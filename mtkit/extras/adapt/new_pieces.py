@@ -142,7 +142,7 @@ def learn_pieces(
             score = sum(scores[part] for part in parts) + margin
         scores[text] = score  # a later piece may have this one as a part
         added.append(NewPiece(text, score, parts))
-    return _keep_used(model, added, lines)
+    return _find_used(model, added, lines)
 
 
 def add_pieces(
@@ -358,7 +358,7 @@ def _scripts_of(piece: str) -> frozenset[str]:
     return frozenset(scripts)
 
 
-def _keep_used(model: bytes, pieces: Sequence[NewPiece], lines: Sequence[str]) -> list[NewPiece]:
+def _find_used(model: bytes, pieces: Sequence[NewPiece], lines: Sequence[str]) -> list[NewPiece]:
     """Return the pieces that occur in the split lines, their parts, and all characters."""
     splitter = Splitter(add_pieces(model, pieces))
     used: set[str] = set()

@@ -56,7 +56,7 @@ class OldTraining:
         """Whether the adapted model is trained on old pairs, replayed or in the new text."""
         return self.pairs > 0 or self.share_in_new_text > 0
 
-    def replayed(self, count: float) -> list[dict[str, Any]]:
+    def replay_settings(self, count: float) -> list[dict[str, Any]]:
         """Return the corpora with weights for about `count` pairs in an epoch, for a config."""
         share = min(1.0, count / max(1, self.pairs))
         settings = []
@@ -66,7 +66,7 @@ class OldTraining:
             settings.append(corpus.model_dump(exclude_defaults=True) | {"weight": weight})
         return settings
 
-    def compared_with(self, new: Iterable[Pair]) -> OldTraining:
+    def without_pairs_of(self, new: Iterable[Pair]) -> OldTraining:
         """Return the old text without the pairs that the new text has."""
         if not self.corpora:
             return self

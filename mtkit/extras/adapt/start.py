@@ -11,7 +11,7 @@ from mtkit.corpus.store import CorpusRows
 from mtkit.errors import UserError, blame_setting
 from mtkit.extras.adapt.base_model import describe_swap, find_old_text, follow_latest
 from mtkit.extras.adapt.from_model import AdaptedModel, propose_adaptation
-from mtkit.extras.adapt.languages import name_languages
+from mtkit.extras.adapt.languages import choose_tags
 from mtkit.init.facts import CorpusFacts
 from mtkit.init.from_scratch import Start
 from mtkit.init.proposal import InitOptions
@@ -29,7 +29,7 @@ class FromModel(Start):
             check_other_run(place, options.run_folder)
         with blame_setting(("--from",)):
             opened = open_model(find_base_model(place).path)
-        opened, options = name_languages(opened, options)
+        opened, options = choose_tags(opened, options)
         super().__init__(options)
         self.base = find_old_text(opened, place, options.keep)
         self.held_out = self.base.held_out

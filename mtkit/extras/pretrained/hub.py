@@ -89,7 +89,7 @@ def ask_hub(name: str, revision: str | None) -> Download:
         UnreachableHubError: the hub cannot be reached.
     """
     with _errors_of_hub(name, revision):
-        facts = _within_limit(
+        facts = _call_with_timeout(
             lambda hub: hub.model_info(name, revision=revision, timeout=HUB_SECONDS)
         )
         files = {file.rfilename for file in facts.siblings or []}
@@ -114,7 +114,7 @@ def ask_hub(name: str, revision: str | None) -> Download:
 
 def _find_converted(name: str) -> str | None:
     """Return the revision in which the hub's own program offers safetensors; None without one."""
-    offers = _within_limit(lambda hub: list(hub.get_repo_discussions(name, author=CONVERTER)))
+    offers = _call_with_timeout(lambda hub: list(hub.get_repo_discussions(name, author=CONVERTER)))
     for offer in offers:
         is_from_hub = offer.author == CONVERTER and offer.is_pull_request
         if is_from_hub and "safetensors" in offer.title:
@@ -200,7 +200,7 @@ def _errors_of_hub(name: str, revision: str | None) -> Iterator[None]:
         raise UnreachableHubError(f"the Hugging Face hub cannot be reached ({reason})") from None
 
 
-def _within_limit(ask: Callable[[HfApi], _Answer]) -> _Answer:
+def _call_with_timeout(ask: Callable[[HfApi], _Answer]) -> _Answer:
     """Return the answer of the hub; raise a TimeoutError if it takes longer than HUB_SECONDS."""
     from huggingface_hub import HfApi
 

@@ -126,9 +126,7 @@ def _check_exportable(
 
 def _export_weights(opened: OpenedModel, settings: TransformerSettings) -> dict[str, Tensor]:
     model = load_model(opened.config, opened.weights)
-    weights = {
-        marian.their_name(name, settings): weight for name, weight in get_weights(model).items()
-    }
+    weights = {marian.rename(name, settings): weight for name, weight in get_weights(model).items()}
     no_bias = torch.zeros(opened.config.target_vocab)
     bias = weights.get(marian.OUTPUT_BIAS, no_bias)
     weights[marian.OUTPUT_BIAS] = bias[None]
@@ -153,8 +151,8 @@ def _export_config(opened: OpenedModel, settings: TransformerSettings) -> dict[s
         "forced_eos_token_id": None,
     }
     for side in ("encoder", "decoder"):
-        for their_name, our_name in marian.SHARED_SETTINGS.items():
-            config[f"{side}_{their_name}"] = getattr(settings, our_name)
+        for marian_name, our_name in marian.SHARED_SETTINGS.items():
+            config[f"{side}_{marian_name}"] = getattr(settings, our_name)
     for name, setting in marian.FIXED_SETTINGS.items():
         config[name] = setting.supported
     for name in marian.DROPOUT_SETTINGS:
@@ -166,8 +164,8 @@ def _export_search(opened: OpenedModel) -> dict[str, Any]:
     """Return the settings of transformers' search that make it search as ours does."""
     decoding = opened.config.decoding
     search = {
-        their_name: getattr(decoding, our_name)
-        for their_name, our_name in marian.SEARCH_SETTINGS.items()
+        marian_name: getattr(decoding, our_name)
+        for marian_name, our_name in marian.SEARCH_SETTINGS.items()
     }
     return {
         **SPECIAL_IDS,
@@ -188,7 +186,7 @@ def _export_tokenizer(folder: Path, opened: OpenedModel) -> None:
     (folder / marian.SOURCE_SPM).write_bytes(models[0])
     (folder / marian.TARGET_SPM).write_bytes(models[-1])
     codes = {piece_of_tag(tag): code_of_tag(tag) for tag in tokenizer.tags}
-    source, target = (_number_pieces(pieces, codes) for pieces in tokenizer.vocabularies)
+    source, target = (_assign_ids(pieces, codes) for pieces in tokenizer.vocabularies)
     write_json(folder / marian.VOCABULARY_FILE, source)
     if source != target:
         write_json(folder / marian.TARGET_VOCABULARY_FILE, target)
@@ -206,7 +204,7 @@ def _export_tokenizer(folder: Path, opened: OpenedModel) -> None:
     write_json(folder / marian.TOKENIZER_FILE, settings)
 
 
-def _number_pieces(pieces: Iterable[str], codes: Mapping[str, str]) -> dict[str, int]:
+def _assign_ids(pieces: Iterable[str], codes: Mapping[str, str]) -> dict[str, int]:
     """Return the ids of pieces as vocab.json has them; `codes`: the target tags of theirs."""
     ids = {}
     for number, piece in enumerate(pieces):
@@ -316,8 +314,8 @@ def _import_model(
         "activation": ACTIVATION_NAMES[activation],
         "tie": _import_tie(config),
     }
-    for their_name, our_name in marian.SHARED_SETTINGS.items():
-        settings[our_name] = config.get(f"encoder_{their_name}")
+    for marian_name, our_name in marian.SHARED_SETTINGS.items():
+        settings[our_name] = config.get(f"encoder_{marian_name}")
     for name in marian.DROPOUT_SETTINGS:
         settings[name] = config.get(name, 0.0)
     return validated(TransformerSettings, settings, str(path))
@@ -360,9 +358,9 @@ def _import_search(path: Path, config: Mapping[str, Any]) -> DecodingSettings:
             settings[name] = max(length - 1, 0)  # these lengths count the start symbol
     # Numbers of new tokens do not count it. If both are given, transformers obeys these.
     named = marian.SEARCH_SETTINGS | {"max_new_tokens": "max_length"}
-    for their_name, our_name in named.items():
-        if their_name in present:
-            settings[our_name] = present[their_name]
+    for marian_name, our_name in named.items():
+        if marian_name in present:
+            settings[our_name] = present[marian_name]
     return validated(DecodingSettings, settings, str(path))
 
 
@@ -393,17 +391,17 @@ def _import_weights(
 ) -> dict[str, Tensor]:
     """Read the weights under our names, with rows in our order of symbols."""
     model = build_without_weights(settings, source.size, target.size)
-    their_names = {name: marian.their_name(name, settings) for name, _ in model.named_parameters()}
+    marian_names = {name: marian.rename(name, settings) for name, _ in model.named_parameters()}
     expected: dict[str, Tensor] = {
-        their_names[name]: weight for name, weight in model.named_parameters()
+        marian_names[name]: weight for name, weight in model.named_parameters()
     }
     has_bias = settings.norm == "post"  # M2M-100 has none
     if has_bias:
         expected[marian.OUTPUT_BIAS] = torch.empty(1, target.size, device="meta")
     tensors = _read_tensors(folder, expected)
     weights = {}
-    for name, their_name in their_names.items():
-        weight = tensors[their_name]
+    for name, marian_name in marian_names.items():
+        weight = tensors[marian_name]
         if _has_row_per_symbol(name, weight):
             symbols = source if name.startswith("source") else target
             weight = weight[symbols.rows]

@@ -55,7 +55,7 @@ M2M_SETTINGS = {
 }
 ARCHITECTURE = {"norm": "pre", "positions": "fairseq"}
 """Our settings of all these models."""
-USUAL_SOURCES = ("eng_Latn", "en")
+DEFAULT_SOURCES = ("eng_Latn", "en")
 """The language of sources unless the user names another, in NLLB and in M2M-100."""
 _UNNAMED = re.compile(r"<unnamed\d+>")
 MAX_UNNAMED = 1000
@@ -74,7 +74,7 @@ def read_m2m_vocabulary(folder: Path, config: Mapping[str, Any]) -> tuple[Symbol
     """
     path = folder / marian.SENTENCEPIECE_FILE
     model = parse_model(marian.find_file(folder, marian.SENTENCEPIECE_FILE))
-    ids = _number_symbols(folder, model, config.get("vocab_size"))
+    ids = _assign_symbol_ids(folder, model, config.get("vocab_size"))
     symbols = order_symbols(path, ids, START_ID, [model])
     kinds = model.SentencePiece
     known = {piece.piece for piece in model.pieces}
@@ -86,13 +86,13 @@ def read_m2m_vocabulary(folder: Path, config: Mapping[str, Any]) -> tuple[Symbol
     return symbols, Tokenizer({Path(JOINT_MODEL): content})
 
 
-def _number_symbols(folder: Path, model: Any, size: object) -> dict[str, int]:
+def _assign_symbol_ids(folder: Path, model: Any, size: object) -> dict[str, int]:
     """Return all ids of theirs by our names of the pieces, in their order.
 
     `size`: the number of rows in their embedding, as the config says.
     """
     path = folder / marian.VOCABULARY_FILE
-    ids = _number_pieces_of_nllb(model)
+    ids = _assign_nllb_ids(model)
     if path.is_file():
         ids = read_ids(path)
     for piece, number in FAIRSEQ_IDS.items():
@@ -111,7 +111,7 @@ def _number_symbols(folder: Path, model: Any, size: object) -> dict[str, int]:
     return dict(sorted(ids.items(), key=lambda item: item[1]))
 
 
-def _number_pieces_of_nllb(model: Any) -> dict[str, int]:
+def _assign_nllb_ids(model: Any) -> dict[str, int]:
     """Return the ids of pieces, which are those of SentencePiece plus one."""
     ids = dict(FAIRSEQ_IDS)
     for number, piece in enumerate(model.pieces):
@@ -140,7 +140,7 @@ def _read_languages(folder: Path) -> list[str]:
 def choose_source(tokenizer: Tokenizer) -> str:
     """Return the language of sources, unless the user names another, and say so."""
     source = min(tokenizer.tags)
-    for usual in USUAL_SOURCES:
+    for usual in DEFAULT_SOURCES:
         if usual in tokenizer.tags:
             source = usual
     say(

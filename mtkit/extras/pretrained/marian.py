@@ -94,7 +94,7 @@ _SHARD = re.compile(r"[\w.-]+\.safetensors")
 _CODE = re.compile(f"{SPACE}?(>>.+<<)")
 
 
-def their_name(name: str, settings: TransformerSettings) -> str:
+def rename(name: str, settings: TransformerSettings) -> str:
     """Return the name that MarianMT has for our weight `name`."""
     names = {
         "source_embedding.weight": "model.encoder.embed_tokens.weight",

@@ -83,7 +83,7 @@ def _import_from_hub(name: str, revision: str | None, place: str) -> Path:
         found = ask_hub(name, revision)
     except UnreachableHubError as unreachable:
         imported = find_import(place)
-        if imported is not None and _open_sound(imported) is not None:
+        if imported is not None and _open_undamaged(imported) is not None:
             say(f"{place}: using the model that was imported, because {unreachable}")
             return imported
         found = find_download(name, revision, unreachable)
@@ -101,10 +101,10 @@ def _import_once(
     # Another version may import the same files in another way.
     versioned = {"mtkit": VERSION, "format": FORMAT_VERSIONS["model"], **key}
     path = models_folder() / sha256_of(versioned)
-    if _open_sound(path) is None:
+    if _open_undamaged(path) is None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with lock_path(path.with_name(f".{path.name}.lock"), wait=True):
-            if _open_sound(path) is None:  # another process may have imported it meanwhile
+            if _open_undamaged(path) is None:  # another process may have imported it meanwhile
                 # Imported here, because an imported model opens without torch.
                 from mtkit.extras.pretrained.huggingface import import_model
 
@@ -115,7 +115,7 @@ def _import_once(
     return path
 
 
-def _open_sound(path: Path) -> Artifact | None:
+def _open_undamaged(path: Path) -> Artifact | None:
     """Return an imported model; None if there is none, or if it is damaged."""
     try:
         return open_artifact(path, "model", verify=True)

@@ -127,8 +127,8 @@ def _convert(folder: Path, output: Path) -> None:
     for name, array in arrays.items():
         if array.dtype.kind != "f":
             raise UserError(f"{npz}: {name} is {array.dtype}, but mtkit reads only floats")
-        their_name, tensor = _convert_tensor(npz, name, torch.from_numpy(array).float())
-        weights[their_name] = tensor
+        marian_name, tensor = _convert_tensor(npz, name, torch.from_numpy(array).float())
+        weights[marian_name] = tensor
     save_file(weights, output / marian.WEIGHTS_FILE)
     source_ids, target_ids = _read_ids(source), _read_ids(target)
     write_json(output / marian.VOCABULARY_FILE, source_ids)

@@ -133,7 +133,7 @@ def order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[A
     others: dict[str, int] = {}
     for piece, number in ids.items():
         if number not in special.values():
-            others[_our_piece(piece)] = number
+            others[_mtkit_piece(piece)] = number
     taken = others.keys() & set(SPECIAL_PIECES.values())
     if taken:
         raise UserError(f"{path}: decoding must start from {min(taken)}, but does not")
@@ -153,7 +153,7 @@ def order_symbols(path: Path, ids: Mapping[str, int], start: Any, models: list[A
     )
 
 
-def _our_piece(piece: str) -> str:
+def _mtkit_piece(piece: str) -> str:
     """Return our name for a piece of theirs: the code >>fra<< is the target tag <2fra>."""
     code = language_code_in(piece)
     if code is None:

@@ -169,7 +169,7 @@ def test_the_config_has_the_settings_of_the_base_model_and_keeps_its_validation_
     valid = (corpus / "base/batches/valid.source.txt").read_text("utf-8")
     assert Path("mtkit-data/keep.source").read_text("utf-8") == valid
     out = capsys.readouterr().out
-    assert re.search(r"base model: 0\.\d\d nats per subword on the new text; freq", out)
+    assert re.search(r"base model: loss of 0\.\d\d nats per subword on the new", out)
     assert "may lose 0.5 chrF" in out
 
 
@@ -722,7 +722,7 @@ def test_a_parent_that_lacks_letters_gets_subwords_and_loses_its_own_language(
 def test_two_commands_adapt_a_model(corpus: Path, capsys: Capture) -> None:
     assert init("base", "--minutes", "0.5") == 0
     assert call("run") == 0
-    assert "adapted: " in capsys.readouterr().err
+    assert "fine-tuning: " in capsys.readouterr().err
     # An adapted model can be adapted again, and keeps the old text of both.
     arguments: list[Any] = ["runs/mtkit", "-o", "again.yaml", "--minutes", "0.5"]
     assert init(*arguments) == 0

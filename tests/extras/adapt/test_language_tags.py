@@ -11,7 +11,7 @@ from architectures import transformer
 from folders import train, write_model
 from mtkit.config.corpora import TextCorpus
 from mtkit.errors import UserError
-from mtkit.extras.adapt.languages import name_languages
+from mtkit.extras.adapt.languages import choose_tags
 from mtkit.init.proposal import InitOptions
 from mtkit.models.folder import OpenedModel, open_model
 
@@ -71,7 +71,7 @@ def test_a_run_has_the_tags_of_the_languages_of_its_corpora(
     opened: OpenedModel,
     options: Callable[..., InitOptions],
 ) -> None:
-    changed, new = name_languages(opened, options(*corpora, languages=languages))
+    changed, new = choose_tags(opened, options(*corpora, languages=languages))
     decoding = changed.config.decoding
     assert (decoding.source_tag, decoding.tag, decoding.sentences) == expected
     if len(corpora) == 1:
@@ -83,7 +83,7 @@ def test_sets_of_the_user_get_the_tag_of_the_corpus(
 ) -> None:
     (held_out,) = options("de-en").corpora
     sets = options("en-de", existing={"valid": held_out, "test": held_out}, keep=held_out)
-    _, new = name_languages(opened, sets)
+    _, new = choose_tags(opened, sets)
     tagged = [*new.corpora, *new.existing.values(), new.keep]
     assert [each and each.target_tag for each in tagged] == ["deu_Latn"] * 4
 
@@ -106,4 +106,4 @@ def test_what_init_cannot_know_names_the_option(
     options: Callable[..., InitOptions],
 ) -> None:
     with pytest.raises(UserError, match=message):
-        name_languages(opened, options(*corpora))
+        choose_tags(opened, options(*corpora))
