@@ -67,7 +67,7 @@ def train(config: Config | str | Path) -> Artifact:
             say(f"train: {stage.path} is up to date")
             return model
         if "memory" in plugins.find_plugins("actions"):
-            plugins.load_plugin("actions", "memory")(config, inputs.tokenizer)
+            plugins.load_plugin("actions", "memory")(config, inputs.tokenizer, inputs.data)
         if (count := count_processes(config, inputs.tokenizer)) > 1:
             start_processes(train, count, config)
             return stage.open()

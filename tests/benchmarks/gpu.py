@@ -48,6 +48,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+import random_model
 import torch
 from follow import Speed, ask_gpu, finish, follow, last_line
 from marian import marian_settings, write_batches
@@ -61,7 +62,7 @@ from mtkit.config.yaml import load_config
 from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.extras.gpu.accelerate import GpuAcceleration
-from mtkit.extras.study.bench import results, sample
+from mtkit.extras.study.bench import results
 from mtkit.machine import peak_bytes
 from mtkit.models.acceleration import Acceleration
 from mtkit.report import data_lines, silently, table
@@ -167,8 +168,8 @@ class Bench:
         size = "tiny" if self.is_small else task.size
         model = self.work / f"model-{size}"
         if not model.exists():
-            _in_process(sample.draw_model, model, size)
-        lines = sample.draw_sentences(size)
+            _in_process(random_model.draw_model, model, size)
+        lines = random_model.draw_sentences(size)
         if self.is_small:
             lines = lines[:8]
         return _in_process(_search, task, model, lines, self.seconds / 2)
@@ -351,7 +352,7 @@ def _search(task: SearchTask, model: Path, lines: list[str], seconds: float) -> 
     is_gpu = torch.cuda.is_initialized()
     gib = (torch.cuda.max_memory_reserved() if is_gpu else peak_bytes()) / 2**30
     rate = count / spent
-    return Row(rate * sample.TRANSLATION_LENGTH, gib=gib, remark=f"{rate:,.1f} sentences/s")
+    return Row(rate * random_model.TRANSLATION_LENGTH, gib=gib, remark=f"{rate:,.1f} sentences/s")
 
 
 def _in_process(compute: Callable[..., Result], *arguments: Any) -> Result:

@@ -30,11 +30,13 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from processes import mtkit, run
+from random_model import draw_model, draw_sentences
 
+from mtkit.corpus.files import input_lines
 from mtkit.decoding.api import load as load_translator
 from mtkit.decoding.engines.conversion import cached
 from mtkit.extras.pretrained.huggingface import export_to_huggingface
-from mtkit.extras.study.bench.translation_speed import measure_in_process, open_translation_task
+from mtkit.extras.study.bench.translation_speed import measure_in_process
 from mtkit.models.folder import OpenedModel, open_model
 
 HERE = Path(__file__).parent
@@ -85,14 +87,18 @@ Side = Callable[[], float]
 
 def main() -> None:
     options = _options()
-    with (
-        TemporaryDirectory(prefix="mtkit-peers-") as folder,
-        open_translation_task(options.model, options.input, options.size) as opened,
-    ):
+    with TemporaryDirectory(prefix="mtkit-peers-") as folder:
         os.environ["XDG_CACHE_HOME"] = folder
-        lines, text = opened.lines[: options.sentences], Path(folder) / "input.txt"
+        if options.model is None:
+            model = Path(folder) / "model"
+            draw_model(model, options.size)
+            lines = draw_sentences(options.size)
+        else:
+            model = Path(options.model)
+            lines = list(input_lines(options.input))
+        lines, text = lines[: options.sentences], Path(folder) / "input.txt"
         text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        task = Task(options, Path(folder), open_model(opened.model), text, lines)
+        task = Task(options, Path(folder), open_model(str(model)), text, lines)
         print(f"{len(task.lines):,} sentences, beam {options.beam}, {CORES} cores", flush=True)
         for part in options.parts or PARTS:
             PARTS[part](task)
@@ -149,7 +155,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="all, if none is named")
     parser.add_argument("--model", help="run or model")
     parser.add_argument("--input", type=Path, help="its text")
-    parser.add_argument("--size", choices=("tiny", "base"), help="without a model")
+    parser.add_argument("--size", choices=("tiny", "base"), default="tiny", help="without a model")
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=1000, help="as many of them at most")

@@ -8,8 +8,9 @@ backward pass processes replace their gradients by the sum. In a ring, each of N
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 import torch
@@ -17,12 +18,12 @@ import torch
 from mtkit.batching.plan import Rows
 from mtkit.config.settings import Config
 from mtkit.errors import UserError
-from mtkit.extras.study.bench.results import BenchReport, TableRows
-from mtkit.extras.study.bench.training_speed import peak_mib
+from mtkit.extras.study.bench.results import TableRows, write_report
+from mtkit.extras.study.bench.training_speed import describe_peak, peak_mib
 from mtkit.extras.study.memory import check_memory, tabulate_memory
-from mtkit.machine import check_single_process, describe_load
+from mtkit.machine import check_single_process
 from mtkit.models.device import pick_device
-from mtkit.report import plural, warn
+from mtkit.report import plural
 from mtkit.training.data import Position, Stream
 from mtkit.training.process_group import FirstOfSeveral
 from mtkit.training.processes import threads_per_process
@@ -34,8 +35,6 @@ SECONDS = 3.0
 """Duration of a measurement, after a few steps that are not measured."""
 LINKS = (10, 100, 400)
 """Speeds of networks, in Gbit/s: Ethernet, and the usual ones between servers with GPUs."""
-MIN_EFFICIENCY = 0.5
-"""Least speed of N processes that pays, relative to N times the speed of one."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Share:
     steps_per_epoch: int
     total_steps: int
     gradient_bytes: int
-    peak_mib: dict[str, int]
+    peak: str
     model: str
 
     def exchange_seconds(self, link: int) -> float:
@@ -65,9 +64,7 @@ class Share:
 
 
 def dry_run(config: Config, processes: int) -> None:
-    """Write to stdout what training would take, and warn if so many processes would not pay.
-
-    Nothing is written to the run.
+    """Write to stdout what training would take; nothing is written to the run.
 
     Raises:
         UserError: an earlier stage is missing, torchrun has started several processes, or the model
@@ -75,26 +72,22 @@ def dry_run(config: Config, processes: int) -> None:
         BatchTooLargeError: out of memory.
     """
     check_single_process()
-    load = describe_load()  # before the measurements add to it
     inputs = open_inputs(config)
-    device = pick_device(config.training.device)
-    memory = list(tabulate_memory(config, inputs.tokenizer))
+    write = partial(
+        write_report, record={}, device=pick_device(config.training.device), as_json=False
+    )
+    memory = list(tabulate_memory(config, inputs.tokenizer, inputs.data))
     try:
-        check_memory(config, inputs.tokenizer)
+        check_memory(config, inputs.tokenizer, inputs.data)
     except UserError:
-        BenchReport(config.run, {}, [memory]).write(device, as_json=False)
+        write(config.run, tables=[memory])
         raise
     torch.set_num_threads(threads_per_process(processes))
     plan = Stream(config, inputs.data).plan(Position())
     share = _measure(inputs, plan, processes)
     alone = share if processes == 1 else _measure(inputs, plan, 1)
     task = f"{config.run}: {share.model}, {plural(processes, 'process')}"
-    tables = [_figures(share), memory, _times(share, alone)]
-    BenchReport(task, {}, tables).write(device, as_json=False)
-    if load is not None:
-        warn(f"the machine is busy ({load}): the estimate assumes that it stays busy")
-    for problem in _find_problems(share, alone):
-        warn(problem)
+    write(task, tables=[_figures(share), memory, _times(share, alone)])
 
 
 def _measure(inputs: RunInputs, plan: Sequence[Rows], processes: int) -> Share:
@@ -116,18 +109,17 @@ def _measure(inputs: RunInputs, plan: Sequence[Rows], processes: int) -> Share:
         steps_per_epoch=stream.steps_per_epoch(plan),
         total_steps=stream.total_steps(),
         gradient_bytes=state.gradients.flat.nbytes,
-        peak_mib=peak_mib(state.model.device, group),
+        peak=describe_peak(peak_mib(state.model.device, group)),
         model=f"{inputs.config.model.kind}, {parameters:,} parameters, {precision}",
     )
 
 
 def _figures(share: Share) -> TableRows:
-    memory = [f"{mebibytes:,} MiB {place}" for place, mebibytes in share.peak_mib.items()]
     return [
         ["target tokens per process and step", f"{share.tokens / share.processes:,.0f}"],
         ["steps per epoch", f"{share.steps_per_epoch:,}"],
         ["steps of the run", f"{share.total_steps:,}"],
-        ["peak memory per process", ", ".join(memory)],
+        ["peak memory per process", share.peak],
         ["gradients", f"{share.gradient_bytes / 2**20:,.1f} MiB"],
     ]
 
@@ -156,23 +148,3 @@ def _describe_seconds(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:,.1f} {unit}"
     return f"{seconds * 1e3:,.1f} ms"
-
-
-def _find_problems(share: Share, alone: Share) -> Iterator[str]:
-    """Say why more processes do not pay, if they do not."""
-    count = share.processes
-    speedup = share.speedup(alone, exchange_seconds=0.0)
-    if speedup < MIN_EFFICIENCY * count:
-        yield (
-            f"{share.tokens / count:,.0f} target tokens per step are too few for a process: "
-            f"{count:,} processes compute only {speedup:,.1f} × as fast as 1; use fewer processes, "
-            "or raise batching.max_tokens or training.accumulate"
-        )
-    slow_links = [link for link in LINKS if share.exchange_seconds(link) > share.seconds]
-    if slow_links:
-        yield (
-            f"at {max(slow_links)} Gbit/s, processes exchange gradients for longer than they "
-            f"compute ({_describe_seconds(share.exchange_seconds(max(slow_links)))} and "
-            f"{_describe_seconds(share.seconds)} per step); use fewer processes, or raise "
-            "batching.max_tokens or training.accumulate"
-        )

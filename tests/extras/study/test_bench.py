@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
+from architectures import transformer
 from commands import call
+from estimators import LINES
+from folders import as_if_trained, write_model
+from folders import train as tokenizer
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.yaml import dump_config
 from mtkit.decoding.api import load
@@ -29,14 +32,9 @@ from mtkit.extras.study.bench.layer_speed import (
     count_peak_bytes,
     fit_exponent,
 )
-from mtkit.extras.study.bench.sample import (
-    TRANSLATION_LENGTH,
-    draw_batches,
-    draw_lengths,
-    draw_model,
-    draw_sentences,
-)
-from mtkit.extras.study.bench.translation_speed import measure_in_process, open_translation_task
+from mtkit.extras.study.bench.sample import draw_batches, draw_lengths
+from mtkit.extras.study.bench.translation_speed import measure_in_process
+from mtkit.machine import peak_bytes
 from mtkit.symbols import EOS
 from mtkit.training.timing import TimedWork, Work, time_work, window_rates
 from tasks import Capture, tiny_config
@@ -77,22 +75,9 @@ def test_drawn_tokens_are_ordinary_subwords_in_a_zipf_distribution(tmp_path: Pat
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("drawn") / "model"
-    draw_model(folder, "tiny")
-    return folder
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
-def test_all_translations_of_a_drawn_model_have_the_same_length(drawn: Path, engine: str) -> None:
-    translator = load(drawn, "cpu", engine=engine, compute_type="float32")
-    lines = draw_sentences("tiny")[:12]
-    assert {len(ids) for ids in translator.tokenizer.encode_source(lines)} == {
-        len(line.split()) for line in lines
-    }
-    translations = translator.results(lines)
-    assert {len(translation.tokens) for translation in translations} == {TRANSLATION_LENGTH}
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("measured") / "model"
+    return Path(write_model(folder, tokenizer(), transformer(), as_if_trained))
 
 
 # Counts
@@ -130,14 +115,14 @@ def test_layers_are_reported_as_table_and_json(capsys: Capture) -> None:
     record = json.loads(capsys.readouterr().out)
     assert [costs["layer"] for costs in record["layers"]] == [kind.name for kind in LAYER_TYPES]
     whole, restricted, *_ = record["layers"]
-    assert whole["exponents"]["memory"] > 1.4 > restricted["exponents"]["memory"]
+    assert whole["exponents"]["bytes"] > 1.4 > restricted["exponents"]["bytes"]
     for costs in record["layers"]:
         assert min(costs["seconds"]) > 0
         assert costs["bytes"] == sorted(costs["bytes"])
     briefly(as_json=False)
     text = capsys.readouterr().out
     for kind in LAYER_TYPES:
-        assert f"O({kind.time})" in text and f"O({kind.memory})" in text
+        assert all(f"O({cost})" in text for cost in kind.theory.values())
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -214,38 +199,32 @@ def test_training_is_measured_on_the_batches_of_a_run(
 
 @pytest.mark.slow
 def test_translation_is_reported_for_a_beam_and_greedily(
-    drawn: Path, tmp_path: Path, capsys: Capture, monkeypatch: MonkeyPatch
+    model: Path, tmp_path: Path, capsys: Capture, monkeypatch: MonkeyPatch
 ) -> None:
-    def run_here(cache: Path | None, function: Callable[..., Any], *arguments: Any) -> Any:
-        return function(*arguments)
-
-    monkeypatch.setattr(translation_speed, "_run_in_process", run_here)
-    (tmp_path / "text").write_text("w9 w17\nw5\n\n", encoding="utf-8")
-    options = ["-m", str(drawn), "--input", str(tmp_path / "text"), "--device", "cpu", "--quiet"]
+    monkeypatch.setattr(translation_speed, "measure_in_process", translation_speed._measure)
+    lines = [*LINES, ""]
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    options = ["-m", str(model), "--input", str(tmp_path / "text"), "--device", "cpu", "--quiet"]
     options += ["--engine", "torch", "--beam", "2", "--seconds", "0.1", "--json"]
     assert call("bench", "translate", *options) == 0
     record = json.loads(capsys.readouterr().out)
-    assert record["sentences"] == 3
+    assert record["sentences"] == len(lines)
     engines = [(row["engine"], row["beam"]) for row in record["engines"]]
     assert engines == [(f"torch {t}", k) for t in ("float32", "bfloat16") for k in (2, 1)]
+    translations = load(model, "cpu", engine="torch", beam=2).results(lines)
+    subwords = sum(len(translation.tokens) for translation in translations)
+    beam_search = record["engines"][0]
+    ratio = beam_search["tokens_per_second"] / beam_search["sentences_per_second"]
+    assert ratio == pytest.approx(subwords / len(lines), rel=0.05)
     for row in record["engines"]:
-        tokens = 2 / 3 * TRANSLATION_LENGTH * row["sentences_per_second"]  # a blank line has none
-        rounding = 0.05 * TRANSLATION_LENGTH  # of sentences per second, to one digit
-        assert row["tokens_per_second"] == pytest.approx(tokens, rel=0.05, abs=rounding)
         assert row["latency_ms"]["p50"] <= row["latency_ms"]["p95"] <= row["latency_ms"]["p99"]
         assert row["peak_mib"] > 50
 
 
 @pytest.mark.slow
-def test_a_random_model_leaves_nothing_in_the_cache_of_the_user(
-    tmp_path: Path, monkeypatch: MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with open_translation_task(model=None, text=None, size="tiny") as task:
-        engine = partial(load, task.model, "cpu", engine="ctranslate2", compute_type="float32")
-        speed = measure_in_process(engine, task.lines[:4], seconds=0.1, cache=task.cache)
-    assert speed["sentences_per_second"] > 0
-    assert not (tmp_path / "cache").exists()
+def test_the_memory_of_an_engine_is_that_of_a_new_process(model: Path) -> None:
+    engine = partial(load, model, "cpu", engine="ctranslate2", compute_type="float32")
+    assert measure_in_process(engine, LINES, seconds=0.1)["peak_mib"] < peak_bytes() >> 20
 
 
 # What cannot be measured
@@ -253,12 +232,12 @@ def test_a_random_model_leaves_nothing_in_the_cache_of_the_user(
 
 @pytest.mark.parametrize("content", [None, b"", b" \n"])
 def test_a_missing_or_blank_text_is_named(
-    content: bytes | None, drawn: Path, tmp_path: Path, capsys: Capture
+    content: bytes | None, model: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     text = tmp_path / "text"
     if content is not None:
         text.write_bytes(content)
-    assert call("bench", "translate", "-m", str(drawn), "--input", str(text)) == 2
+    assert call("bench", "translate", "-m", str(model), "--input", str(text)) == 2
     assert capsys.readouterr().err.startswith(f"{text}")
 
 
@@ -269,8 +248,6 @@ def test_a_missing_or_blank_text_is_named(
         ("train --set model.haeds=3", "model.haeds"),
         ("train -c no.yaml --size tiny", "--size"),
         ("translate -m nowhere", "nowhere"),
-        ("translate -m nowhere --size base", "--size"),
-        ("translate --input text", "--input"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line_and_exit_code_2(

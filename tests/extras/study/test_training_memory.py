@@ -11,13 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from architectures import transformer
+from architectures import seq2seq, transformer
 from commands import call
 from folders import train
-from mtkit.config.settings import BatchingSettings, Config
+from mtkit.config.model import EncoderDecoderSettings
+from mtkit.config.settings import Config
 from mtkit.config.yaml import dump_config
 from mtkit.errors import UserError
 from mtkit.extras.study import memory as module
+from mtkit.extras.study.bench.sample import draw_batches
 from mtkit.extras.study.memory import check_memory, compute_memory, tabulate_memory
 from mtkit.models.device import Precision
 from mtkit.models.encoder_decoder import EncoderDecoder
@@ -59,13 +61,18 @@ def test_the_states_are_those_of_weights_gradients_and_optimizer(
     assert computed.states == pytest.approx(sum(tensor.nbytes for tensor in tensors), rel=0.02)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("settings", "precision"),
+    [
+        (transformer(d_model=256, ffn=768, layers=2, dropout=0.1), "float32"),
+        (transformer(d_model=256, ffn=768, layers=2, dropout=0.1), "bfloat16"),
+        (seq2seq(d_model=128, layers=2, dropout=0.1), "float32"),
+    ],
+)
 def test_activations_are_about_those_that_autograd_keeps(
-    precision: Precision, tmp_path: Path
+    settings: EncoderDecoderSettings, precision: Precision, tmp_path: Path
 ) -> None:
-    settings = transformer(d_model=256, ffn=768, layers=2, dropout=0.1)
-    batching = BatchingSettings(max_tokens=512)
-    config = configured(tmp_path).model_copy(update={"model": settings, "batching": batching})
+    config = configured(tmp_path).model_copy(update={"model": settings})
     model = EncoderDecoder(settings, 20, 20)
     weights = {parameter.data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}
@@ -83,7 +90,7 @@ def test_activations_are_about_those_that_autograd_keeps(
     ):
         loss = TrainingLoss(model, 0.1)(pack_batch(ids, ids))
     assert math.isfinite(loss.nll)
-    computed = module._batch_bytes(config, 20, "cpu", precision)
+    computed = module._batch_bytes(config, 512, 20, "cpu", precision)
     assert computed == pytest.approx(sum(kept.values()), rel=0.25)
 
 
@@ -91,9 +98,10 @@ def test_what_fits_is_said_for_this_machine_and_usual_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = configured(tmp_path, device="cpu", precision="auto")
-    states = compute_memory(config, TOKENIZER, "cpu", "float32").states
-    monkeypatch.setattr(module, "memory_limit_bytes", lambda: states + 1)
-    _, here, small, large = tabulate_memory(config, TOKENIZER)
+    data = draw_batches(tmp_path, 20, seed=1, pairs=500)
+    need = compute_memory(config, TOKENIZER, "cpu", "float32", data)
+    monkeypatch.setattr(module, "memory_limit_bytes", lambda: need.least + 1)
+    _, here, small, large = tabulate_memory(config, TOKENIZER, data)
     assert here[-1] == "fits with smaller batches" and here[0].startswith("this machine, ")
     assert [row[0] for row in (small, large)] == [
         "GPU of 16 GB, bfloat16",
@@ -123,6 +131,19 @@ def test_what_cannot_fit_is_refused_with_what_helps(
     assert advice in str(caught.value)
     monkeypatch.setenv("WORLD_SIZE", "2")
     check_memory(config, TOKENIZER)
+
+
+def test_a_batch_that_cannot_fit_beside_the_states_is_refused_on_a_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configured(tmp_path, device="cpu")
+    need = compute_memory(config, TOKENIZER, "cpu", "float32")
+    monkeypatch.setattr(module, "memory_limit_bytes", lambda: need.states + need.batch - 1)
+    with pytest.raises(UserError, match=r"for a batch, but .*: lower batching\.max_tokens$"):
+        check_memory(config, TOKENIZER, draw_batches(tmp_path / "large", 20, seed=1, pairs=500))
+    # No batch is larger than the corpus.
+    check_memory(config, TOKENIZER, draw_batches(tmp_path / "small", 20, seed=1, pairs=1))
+    check_memory(config, TOKENIZER)  # `init` will choose batches that fit
 
 
 def test_training_that_cannot_fit_is_refused_before_any_step(

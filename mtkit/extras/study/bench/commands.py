@@ -7,23 +7,21 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from mtkit.cli.options import CommandGroup, Device, Json, Overrides
+from mtkit.cli.options import CommandGroup, Device, Json, Model, Overrides
 from mtkit.errors import UserError
 
-BatchesOf = Annotated[
-    Path | None,
-    Option("-c", "--config", help="YAML config to measure, with the batches of its run."),
-]
-Size = Annotated[
-    Literal["tiny", "base"] | None,
-    Option(help="Measure a random model of this size on random sentences (default: tiny)."),
-]
 SECONDS_HELP = "Duration of each measurement, in seconds"
 
 
 def train(
-    config: BatchesOf = None,
-    size: Size = None,
+    config: Annotated[
+        Path | None,
+        Option("-c", "--config", help="YAML config to measure, with the batches of its run."),
+    ] = None,
+    size: Annotated[
+        Literal["tiny", "base"] | None,
+        Option(help="Measure a random model of this size on random sentences (default: tiny)."),
+    ] = None,
     overrides: Overrides = None,
     seconds: Annotated[float, Option(min=0.1, help=f"{SECONDS_HELP} (default: 30).")] = 30.0,
     json: Json = False,
@@ -41,20 +39,11 @@ def train(
 
 
 def translate(
-    model: Annotated[
-        str | None,
-        Option(
-            "-m",
-            "--model",
-            metavar="PATH",
-            help="Directory of a run or a model (default: a random model).",
-        ),
-    ] = None,
+    model: Model = None,
     input: Annotated[
         Path | None,
         Option(metavar="FILE", help="Text to translate (default: the test set of the run)."),
     ] = None,
-    size: Size = None,
     engine: Annotated[
         Literal["auto", "torch", "ctranslate2"],
         Option(help="Engine to measure (default: auto, every engine that supports the model)."),
@@ -68,20 +57,15 @@ def translate(
 ) -> None:
     """Measure the speed of translation.
 
-    Prints sentences and target tokens per second, latency of single lines, and memory, for each
-    engine that supports the model.
+    Prints for each engine that supports the model: sentences and target tokens per second, latency
+    of single lines, and memory.
     Example: mtkit bench translate -m runs/latest
     """
-    from mtkit.extras.study.bench.translation_speed import bench_translate, open_translation_task
+    from mtkit.extras.study.bench.translation_speed import bench_translate
 
-    if model and size is not None:
-        raise UserError("--size cannot be used with -m, because -m gives the model")
-    if input is not None and not model:
-        raise UserError("--input needs -m, because a random model cannot translate text")
-    with open_translation_task(model, input, size or "tiny") as task:
-        bench_translate(
-            task, engine=engine, beam=beam, device=device, seconds=seconds, as_json=json
-        )
+    bench_translate(
+        model, input, engine=engine, beam=beam, device=device, seconds=seconds, as_json=json
+    )
 
 
 def layers(device: Device = "auto", json: Json = False) -> None:

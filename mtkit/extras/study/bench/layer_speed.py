@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 
-from mtkit.extras.study.bench.results import BenchReport, TableRows
+from mtkit.extras.study.bench.results import TableRows, write_report
 from mtkit.models.attention import MultiHeadAttention, NeighbourhoodAttention
 from mtkit.models.device import pick_device
 from mtkit.models.layout import Layout
@@ -28,6 +28,8 @@ from mtkit.progress import progress
 SEQUENCE_LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 WIDTH, HEADS, RADIUS, KERNEL = 128, 4, 32, 3
 TASK = f"forward and backward over one sequence: width {WIDTH}, {HEADS} heads, float32"
+UNITS = {"seconds": ("ms", 1e3), "bytes": ("MiB", 2**-20)}
+"""What is measured; the unit of its table, and the factor from one to the other."""
 
 
 @dataclass(frozen=True)
@@ -35,46 +37,32 @@ class LayerType:
     """A kind of layer, and its cost in theory by the length n and the width d."""
 
     name: str
-    time: str
-    memory: str
+    theory: dict[str, str]
     build: Callable[[], nn.Module]
 
 
 LAYER_TYPES = (
     LayerType(
         "self-attention",
-        time="n²·d",
-        memory="n²",
+        theory={"seconds": "n²·d", "bytes": "n²"},
         build=lambda: MultiHeadAttention(WIDTH, HEADS, 0.0),
     ),
     LayerType(
         f"restricted, r = {RADIUS}",
-        time="r·n·d",
-        memory="r·n",
+        theory={"seconds": "r·n·d", "bytes": "r·n"},
         build=lambda: NeighbourhoodAttention(WIDTH, HEADS, 0.0, RADIUS),
     ),
     LayerType(
         "recurrent",
-        time="n·d²",
-        memory="n·d",
+        theory={"seconds": "n·d²", "bytes": "n·d"},
         build=lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True),
     ),
     LayerType(
         f"convolution, k = {KERNEL}",
-        time="k·n·d²",
-        memory="n·d",
+        theory={"seconds": "k·n·d²", "bytes": "n·d"},
         build=lambda: nn.Conv1d(WIDTH, WIDTH, KERNEL, padding=KERNEL // 2),
     ),
 )
-
-
-@dataclass(frozen=True)
-class LayerCosts:
-    """The measured costs of a type of layer, one for each length."""
-
-    layer: LayerType
-    seconds: list[float]
-    bytes: list[float]
 
 
 def bench_layers(
@@ -90,75 +78,46 @@ def bench_layers(
         UserError: the device is unavailable.
     """
     place = pick_device(device)
-    measured = []
+    layers = []
     with progress("bench layers", len(LAYER_TYPES), "types of layers") as shown:
         for layer in LAYER_TYPES:
-            measured.append(_measure(layer, place, lengths, seconds_each))
+            layers.append(_measure(layer, place, lengths, seconds_each))
             shown.advance()
-    report = BenchReport(
-        task=TASK,
-        record={
-            "width": WIDTH,
-            "heads": HEADS,
-            "lengths": list(lengths),
-            "layers": [_record(costs, lengths) for costs in measured],
-        },
-        tables=[_time_table(measured, lengths), _memory_table(measured, lengths)],
-    )
-    report.write(place, as_json=as_json)
-
-
-def _record(costs: LayerCosts, lengths: Sequence[int]) -> dict[str, Any]:
-    return {
-        "layer": costs.layer.name,
-        "seconds": costs.seconds,
-        "bytes": costs.bytes,
-        "exponents": {
-            "time": fit_exponent(lengths, costs.seconds),
-            "memory": fit_exponent(lengths, costs.bytes),
-        },
-        "theory": {"time": costs.layer.time, "memory": costs.layer.memory},
-    }
-
-
-def _time_table(measured: Sequence[LayerCosts], lengths: Sequence[int]) -> TableRows:
-    columns = [_first_column("ms", lengths)]
-    for costs in measured:
-        milliseconds = [f"{seconds * 1e3:,.2f}" for seconds in costs.seconds]
-        exponent = fit_exponent(lengths, costs.seconds)
-        theory = f"O({costs.layer.time})"
-        columns.append([costs.layer.name, *milliseconds, f"{exponent:.2f}", theory])
-    return list(zip(*columns, strict=True))
-
-
-def _memory_table(measured: Sequence[LayerCosts], lengths: Sequence[int]) -> TableRows:
-    columns = [_first_column("MiB", lengths)]
-    for costs in measured:
-        mebibytes = [f"{peak / 2**20:,.2f}" for peak in costs.bytes]
-        exponent = fit_exponent(lengths, costs.bytes)
-        theory = f"O({costs.layer.memory})"
-        columns.append([costs.layer.name, *mebibytes, f"{exponent:.2f}", theory])
-    return list(zip(*columns, strict=True))
-
-
-def _first_column(unit: str, lengths: Sequence[int]) -> list[str]:
-    return [f"{unit} by length", *(f"{length:,}" for length in lengths), "exponent", "theory"]
+    record = {"width": WIDTH, "heads": HEADS, "lengths": list(lengths), "layers": layers}
+    tables = [_tabulate(record, cost) for cost in UNITS]
+    write_report(TASK, record, tables, place, as_json=as_json)
 
 
 def _measure(
     layer_type: LayerType, device: torch.device, lengths: Sequence[int], seconds_each: float
-) -> LayerCosts:
+) -> dict[str, Any]:
+    """Return the costs of a layer at each length, in seconds and bytes, and their exponents."""
     torch.manual_seed(1)
     layer = layer_type.build().to(device)
-    costs = LayerCosts(layer_type, [], [])
+    seconds: list[float] = []
+    peaks: list[float] = []
     for length in lengths:
         x = torch.randn(1, length, WIDTH, device=device, requires_grad=True)
         step = partial(_differentiate, layer, x)
         step()  # this first step allocates the gradients
-        costs.bytes.append(count_peak_bytes(step, device))
+        peaks.append(count_peak_bytes(step, device))
         timer = Timer("step()", globals={"step": step}, num_threads=torch.get_num_threads())
-        costs.seconds.append(timer.blocked_autorange(min_run_time=seconds_each).median)
-    return costs
+        seconds.append(timer.blocked_autorange(min_run_time=seconds_each).median)
+    costs = {"seconds": seconds, "bytes": peaks}
+    exponents = {cost: fit_exponent(lengths, values) for cost, values in costs.items()}
+    return {"layer": layer_type.name, **costs, "exponents": exponents, "theory": layer_type.theory}
+
+
+def _tabulate(record: dict[str, Any], cost: str) -> TableRows:
+    """Return a column for each layer: one of UNITS by length, its exponent, and the theory."""
+    unit, factor = UNITS[cost]
+    lengths = [f"{length:,}" for length in record["lengths"]]
+    columns = [[f"{unit} by length", *lengths, "exponent", "theory"]]
+    for layer in record["layers"]:
+        numbers = [f"{factor * value:,.2f}" for value in layer[cost]]
+        exponent = f"{layer['exponents'][cost]:.2f}"
+        columns.append([layer["layer"], *numbers, exponent, f"O({layer['theory'][cost]})"])
+    return list(zip(*columns, strict=True))
 
 
 def _differentiate(layer: nn.Module, x: Tensor) -> None:

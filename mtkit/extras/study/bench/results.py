@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,30 +21,25 @@ if TYPE_CHECKING:
 TableRows = Sequence[Sequence[str]]
 
 
-@dataclass(frozen=True)
-class BenchReport:
-    """What a benchmark has measured."""
+def write_report(
+    task: str,
+    record: dict[str, Any],
+    tables: Sequence[TableRows],
+    device: torch.device,
+    *,
+    as_json: bool,
+    left: int = 1,
+) -> None:
+    """Write to stdout what a benchmark has measured, and on what: `record` as JSON, or `tables`.
 
-    task: str
-    record: dict[str, Any]
-    """The results as JSON."""
-    tables: Sequence[TableRows]
-    """The results for people."""
-    left: int = 1
-    """Number of columns that are aligned left."""
-
-    def write(self, device: torch.device, *, as_json: bool) -> None:
-        """Write the report to stdout, with what it ran on."""
-        record = {"task": self.task, **self.record, **describe_machine(device)}
-        show(record, self._lines, as_json=as_json)
-
-    def _lines(self, record: dict[str, Any]) -> Iterator[str]:
-        cores = plural(record["cores"], "core")
-        yield record["task"]
-        yield f"{record['processor']}, {cores}, torch {record['torch']}"
-        for rows in self.tables:
-            yield ""
-            yield from table(rows, left=self.left)
+    `left`: number of columns that are aligned left.
+    """
+    machine = describe_machine(device)
+    cores = plural(machine["cores"], "core")
+    lines = [task, f"{machine['processor']}, {cores}, torch {machine['torch']}"]
+    for rows in tables:
+        lines += ["", *table(rows, left=left)]
+    show({"task": task, **record, **machine}, lambda _: lines, as_json=as_json)
 
 
 def describe_machine(device: torch.device) -> dict[str, Any]:

@@ -1,8 +1,4 @@
-"""What benchmarks run on: a random model, random batches and random sentences.
-
-They take as much work as a trained model on Multi30k: sentences have the same lengths, and every
-subword is one word.
-"""
+"""Random batches for `mtkit bench train`; sentences are as long as those of Multi30k."""
 
 from __future__ import annotations
 
@@ -10,32 +6,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from mtkit.artifacts.replacement import create
-from mtkit.artifacts.runs import WEIGHTS
 from mtkit.batching.build import VALID_SOURCE, VALID_TARGET, Batches, open_batches
 from mtkit.batching.store import Lengths, Tokens, store_writer, token_dtype
-from mtkit.config.decoding import ModelConfig
 from mtkit.config.settings import Config, TokenizerSettings
 from mtkit.config.yaml import load_config
-from mtkit.models.encoder_decoder import EncoderDecoder
-from mtkit.models.folder import save_model_config
-from mtkit.models.weights import get_weights, save_weights
 from mtkit.symbols import EOS
 from mtkit.tokenizer.codec import JOINT_MODEL, Tokenizer
 from mtkit.tokenizer.train_spm import train_model
 
-PAIRS, SENTENCES = 29_000, 1000
+PAIRS = 29_000
 # Subwords of Multi30k's English and German under a joint BPE vocabulary of 8,000: the logarithms of
 # the two lengths of a pair are normal to within a word, up to the 99th percentile.
 MEAN_LOG = (2.611, 2.636)
 DEVIATION_LOG = (0.318, 0.357)
 CORRELATION = 0.857
 MAX_DRAWN_LENGTH = 64
-TRANSLATION_LENGTH = 25
-"""Number of subwords of every translation, and the most of a sentence to translate."""
 
 
 def size_config(size: str, overrides: Sequence[str] = ()) -> Config:
@@ -88,30 +76,3 @@ def draw_tokenizer(vocab: int) -> Tokenizer:
     words = (f"w{symbol}" for symbol in range(EOS + 1, vocab))
     model = train_model(words, settings.model_copy(update={"type": "word"}), JOINT_MODEL)
     return Tokenizer({Path(JOINT_MODEL): model})
-
-
-def draw_sentences(size: str) -> list[str]:
-    """Return sentences with the lengths of Multi30k, in words that `draw_model`'s model knows."""
-    config = size_config(size)
-    random = np.random.Generator(np.random.PCG64(config.seed))
-    lengths = draw_lengths(SENTENCES, random)[:, 0].clip(max=TRANSLATION_LENGTH)
-    symbols = draw_tokens(int(lengths.sum()), config.tokenizer.vocab_size, random)
-    lines = np.split(symbols, lengths.cumsum()[:-1])
-    return [" ".join(f"w{symbol}" for symbol in line) for line in lines]
-
-
-def draw_model(folder: Path, size: str) -> None:
-    """Write a model folder with random weights, whose translations all have the same length."""
-    config = size_config(size, [f"decoding.max_length={TRANSLATION_LENGTH}"])
-    vocab = config.tokenizer.vocab_size
-    torch.manual_seed(config.seed)
-    model = EncoderDecoder(config.model, vocab, vocab)
-    with torch.no_grad():
-        model.output_weight[EOS] = 0.0  # the logit of EOS is average, so EOS is never the best
-    tokenizer = draw_tokenizer(vocab)
-    model_config = ModelConfig(
-        model=config.model, decoding=config.decoding, source_vocab=vocab, target_vocab=vocab
-    )
-    with create(folder, "model", {"size": size}, {}) as partial:
-        save_model_config(partial, model_config, tokenizer)
-        save_weights(get_weights(model), partial / WEIGHTS)

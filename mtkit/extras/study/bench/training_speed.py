@@ -15,7 +15,7 @@ from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import open_batches
 from mtkit.batching.plan import padding, plan_epoch
 from mtkit.config.yaml import load_config
-from mtkit.extras.study.bench.results import BenchReport, TableRows
+from mtkit.extras.study.bench.results import TableRows, write_report
 from mtkit.extras.study.bench.sample import draw_batches, draw_tokenizer, size_config
 from mtkit.machine import peak_bytes
 from mtkit.models.device import pick_device
@@ -27,8 +27,7 @@ from mtkit.training.process_group import ProcessGroup, connect_processes
 from mtkit.training.processes import count_processes
 from mtkit.training.setup import RunInputs
 from mtkit.training.speed import timed_steps
-from mtkit.training.state import TrainState
-from mtkit.training.timing import TimedWork, window_rates
+from mtkit.training.timing import window_rates
 
 
 @contextmanager
@@ -70,23 +69,31 @@ def bench_train(
             return
         device = pick_device(inputs.config.training.device)
         with connect_processes(device) as group:
-            report = _measure(name, inputs, seconds, group)
+            record = _measure(inputs, seconds, group)
             if group.is_main:
-                report.write(device, as_json=as_json)
+                model = f"{record['model']}, {record['parameters']:,} parameters"
+                task = f"{name}: {model}, {record['precision']}"
+                tables = [_tabulate(record)]
+                write_report(task, record, tables, device, as_json=as_json, left=2)
 
 
-def _measure(name: str, inputs: RunInputs, seconds: float, group: ProcessGroup) -> BenchReport:
+def _measure(inputs: RunInputs, seconds: float, group: ProcessGroup) -> dict[str, Any]:
+    """Train, and return the speed and what it depends on."""
     config = inputs.config
+    lengths = inputs.data.train.lengths
+    plan = plan_epoch(lengths, max_tokens=config.batching.max_tokens, seed=config.seed, epoch=0)
     state = inputs.initial_state()
-    steps = _train(inputs, state, seconds, group)
+    steps = []
+    with progress("training", unit="steps") as shown:
+        for step in timed_steps(inputs, state, seconds, group):
+            steps.append(step)
+            shown.advance()
     rates = window_rates(steps)
-    parameters = sum(parameter.numel() for parameter in state.model.parameters())
-    plan = plan_epoch(
-        inputs.data.train.lengths, max_tokens=config.batching.max_tokens, seed=config.seed, epoch=0
-    )
-    record = {
+    total_seconds = sum(step.seconds for step in steps)
+    waiting_seconds = sum(step.waiting_seconds for step in steps)
+    return {
         "model": config.model.kind,
-        "parameters": parameters,
+        "parameters": sum(parameter.numel() for parameter in state.model.parameters()),
         "precision": state.progress.precision,
         "max_tokens": config.batching.max_tokens,
         "processes": group.size,
@@ -99,30 +106,10 @@ def _measure(name: str, inputs: RunInputs, seconds: float, group: ProcessGroup) 
         "steps": len(steps),
         "step_ms": round(median(step.seconds for step in steps) * 1e3, 2),
         "tokens_per_step": round(mean(step.tokens for step in steps), 1),
-        "waiting_for_data": round(_waiting_share(steps), 4),
-        "padding": round(padding(inputs.data.train.lengths, plan), 4),
+        "waiting_for_data": round(waiting_seconds / total_seconds, 4),
+        "padding": round(padding(lengths, plan), 4),
         "peak_mib": peak_mib(state.model.device, group),
     }
-    model = f"{config.model.kind}, {parameters:,} parameters, {state.progress.precision}"
-    processes = f", {group.size} processes" if group.size > 1 else ""
-    return BenchReport(f"{name}: {model}{processes}", record, [_table(record)], left=2)
-
-
-def _train(
-    inputs: RunInputs, state: TrainState, seconds: float, group: ProcessGroup
-) -> list[TimedWork]:
-    steps = []
-    with progress("training", unit="steps") as shown:
-        for step in timed_steps(inputs, state, seconds, group):
-            steps.append(step)
-            shown.advance()
-    return steps
-
-
-def _waiting_share(steps: Sequence[TimedWork]) -> float:
-    """Return the share of the time in which training waited for data."""
-    waiting = sum(step.waiting_seconds for step in steps)
-    return waiting / sum(step.seconds for step in steps)
 
 
 def peak_mib(device: torch.device, group: ProcessGroup) -> dict[str, int]:
@@ -133,22 +120,22 @@ def peak_mib(device: torch.device, group: ProcessGroup) -> dict[str, int]:
     return peak
 
 
-def _table(record: dict[str, Any]) -> TableRows:
+def describe_peak(peak: dict[str, int]) -> str:
+    """Return what `peak_mib` returns as text, such as "512 MiB resident"."""
+    return ", ".join(f"{mebibytes:,} MiB {place}" for place, mebibytes in peak.items())
+
+
+def _tabulate(record: dict[str, Any]) -> TableRows:
     rates = record["tokens_per_second"]
     windows = plural(record["windows"], "window")
+    spread = f"{rates['min']:,.0f} to {rates['max']:,.0f} in {windows}"
     steps = plural(record["steps"], "step")
-    peaks = [f"{mebibytes:,} MiB {place}" for place, mebibytes in record["peak_mib"].items()]
+    tokens = f"{record['tokens_per_step']:,.0f} target tokens each"
     return [
-        [
-            "target tokens/s",
-            f"{rates['median']:,.0f}  ({rates['min']:,.0f} to {rates['max']:,.0f} in {windows})",
-        ],
-        [
-            "step",
-            f"{record['step_ms']:,.1f} ms  "
-            f"({steps}, {record['tokens_per_step']:,.0f} target tokens each)",
-        ],
+        ["processes", f"{record['processes']:,}"],
+        ["target tokens/s", f"{rates['median']:,.0f}  ({spread})"],
+        ["step", f"{record['step_ms']:,.1f} ms  ({steps}, {tokens})"],
         ["waiting for data", f"{record['waiting_for_data']:.2%}"],
         ["padding", f"{record['padding']:.2%}"],
-        ["peak memory", ", ".join(peaks)],
+        ["peak memory", describe_peak(record["peak_mib"])],
     ]
