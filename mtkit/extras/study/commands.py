@@ -7,8 +7,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from mtkit.cli.options import Columns, Device, Json, Model, Sheet, Tag, refuse
-from mtkit.errors import UserError
+from mtkit.cli.options import Device, Model, Tag, refuse
 
 
 def attend(
@@ -42,7 +41,6 @@ def attend(
         ),
     ] = None,
     tag: Tag = None,
-    json: Json = False,
     device: Device = "auto",
 ) -> None:
     """Show the attention weights of a translation.
@@ -54,9 +52,9 @@ def attend(
         refuse("cannot be used with --explain", target=target, subwords=subwords, output=output)
         from mtkit.extras.study.attend.explain import explain as measure
 
-        measure(model, text, reference, as_json=json, device=device, tag=tag)
+        measure(model, text, reference, device=device, tag=tag)
         return
-    refuse("needs --explain", reference=reference, json=json)
+    refuse("needs --explain", reference=reference)
     from mtkit.extras.study.attend.show import attend
 
     attend(model, text, output, target=target, subwords=subwords, device=device, tag=tag)
@@ -70,37 +68,13 @@ def compare(
         Path | None,
         Option(metavar="FILE", help="Draw the learning curves as a picture, .png or .svg."),
     ] = None,
-    test: Annotated[
-        list[str] | None,
-        Option(
-            metavar="FILE...",
-            help="Translate this test set with each run: source and target text, or one table.",
-        ),
-    ] = None,
-    columns: Columns = None,
-    sheet: Sheet = None,
 ) -> None:
     """Compare the settings, learning curves and scores of runs.
 
     Prints the settings that differ, learning curves by step and by time, and test scores with
-    significance tests. If their test sets differ, name one with --test.
+    significance tests.
     Example: mtkit compare runs/a runs/b --plot curves.png
     """
     from mtkit.extras.study.compare import compare
 
-    if test is None:
-        refuse("needs --test", columns=columns, sheet=sheet)
-        compare(runs, plot)
-        return
-    if len(test) > 2:
-        raise UserError("--test: give a source and a target text, or one table")
-    source, *target = test
-    from mtkit.cli.preparation import named_corpus
-
-    test_set = named_corpus(
-        source=source,
-        target=target[0] if target else None,
-        columns=columns,
-        sheet=sheet,
-    )
-    compare(runs, plot, test_set)
+    compare(runs, plot)

@@ -5,18 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mtkit.artifacts.manifest import kind_at, open_artifact
 from mtkit.artifacts.runs import config_of
 from mtkit.config.base import flattened
-from mtkit.config.corpora import Corpus
 from mtkit.config.locate import flow
-from mtkit.config.settings import Config
-from mtkit.corpus.read import read_corpus
-from mtkit.decoding.api import load
 from mtkit.errors import UserError
 from mtkit.extras.study.curves import (
     X_AXES,
@@ -25,7 +21,7 @@ from mtkit.extras.study.curves import (
     draw_sparklines,
     learning_curves,
 )
-from mtkit.report import data_lines, header, plural, say, table, warn, wrap
+from mtkit.report import data_lines, header, table, warn, wrap
 from mtkit.scoring.line_files import HYPOTHESES_FILE, REFERENCE_FILE, load_lines
 from mtkit.scoring.metrics import resampling_obstacle
 from mtkit.scoring.score import score_systems, score_table
@@ -38,19 +34,18 @@ class ComparedRun:
     """The settings, records and test translations (if any) of a run."""
 
     name: str
-    config: Config
+    target_language: str | None
+    settings: Mapping[str, str]
+    """All settings but `run`, and the numbers and hashes of pairs, by name."""
     records: list[dict[str, Any]]
-    corpus: Mapping[str, str] = field(default_factory=dict)
-    """The numbers of pairs, and hashes of the training text, by their names in the report."""
     references: Sequence[str] = ()
     hypotheses: Sequence[str] = ()
 
 
-def compare(runs: Sequence[Path], plot: Path | None = None, test: Corpus | None = None) -> None:
+def compare(runs: Sequence[Path], plot: Path | None = None) -> None:
     """Write how the runs differ; test scores against the scores of the first run.
 
-    `plot`: file for a picture of the learning curves. `test`: a test set that each run translates;
-    None: that of its config, which it has translated already.
+    `plot`: file for a picture of the learning curves.
 
     Raises:
         UserError: a path is not a run, or there are fewer than two runs.
@@ -59,14 +54,10 @@ def compare(runs: Sequence[Path], plot: Path | None = None, test: Corpus | None 
         check_picture(plot)
     if len(set(runs)) < max(2, len(runs)):
         raise UserError("compare: give at least two different runs")
-    if test is None:
-        opened = [_with_test(run) for run in map(_open, runs)]
-    else:
-        opened = _translate_test(list(map(_open, runs)), test)
+    opened = [_open(run) for run in runs]
     records = {run.name: run.records for run in opened}
     panels = list(learning_curves(records, ["valid"], X_AXES))
     data_lines(_compare_settings(opened))
-    data_lines(_compare_corpora(opened))
     for panel in panels:  # all runs on one scale
         data_lines(["", *draw_sparklines(panel)])
     data_lines(_compare_scores(opened))
@@ -77,37 +68,16 @@ def compare(runs: Sequence[Path], plot: Path | None = None, test: Corpus | None 
 
 
 def _open(path: Path) -> ComparedRun:
-    records = MetricsLog(path).read()
-    return ComparedRun(
+    config = config_of(path)
+    settings = flattened(config.model_dump(exclude={"run"}))
+    texts = {key: flow(value) for key, value in settings.items()}
+    run = ComparedRun(
         name=str(path),
-        config=config_of(path),
-        records=records,
-        corpus=_describe_corpus(path),
+        target_language=config.data.target_language,
+        settings=texts | _describe_corpus(path),
+        records=MetricsLog(path).read(),
     )
-
-
-def _translate_test(runs: Sequence[ComparedRun], test: Corpus) -> list[ComparedRun]:
-    """Return the runs with their translations of a test set; pairs with a blank side do not count.
-
-    Raises:
-        UserError: the test set cannot be read, or a run has no model.
-    """
-    pairs = [pair for pair in read_corpus(test) if not pair.blank]
-    if not pairs:
-        raise UserError("--test: all pairs have a blank side")
-    references = [pair.target for pair in pairs]
-    translated: list[ComparedRun] = []
-    for run in runs:
-        translator = load(run.name)
-        say(f"{run.name}: translating {plural(len(pairs), 'pair')} of the test set")
-        hypotheses = translator.translate([pair.source for pair in pairs])
-        translated_run = replace(
-            run,
-            references=references,
-            hypotheses=hypotheses,
-        )
-        translated.append(translated_run)
-    return translated
+    return _with_test(run)
 
 
 def _with_test(run: ComparedRun) -> ComparedRun:
@@ -151,41 +121,21 @@ def _describe_corpus(run: Path) -> dict[str, str]:
 
 
 def _compare_settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """Yield a row for each setting that differs (except `run`), then settings of only some runs."""
-    settings = {run.name: flattened(run.config.model_dump(exclude={"run"})) for run in runs}
-    keys = dict.fromkeys(key for of_run in settings.values() for key in of_run)
-    rows = header(["settings"], list(settings))
-    differences = []
+    """Yield a row for each setting that differs, then the settings of only some runs."""
+    rows = header(["settings"], [run.name for run in runs])
     partial: defaultdict[str, list[str]] = defaultdict(list)
     """Settings that only some runs have, with one value, by the names of these runs."""
-    for key in keys:
-        values: dict[str, str] = {}
-        for name, of_run in settings.items():
-            if key in of_run:
-                values[name] = flow(of_run[key])
-        first, *others = dict.fromkeys(values.values())
+    for key in dict.fromkeys(key for run in runs for key in run.settings):
+        owners = [run for run in runs if key in run.settings]
+        first, *others = dict.fromkeys(run.settings[key] for run in owners)
         if others:
-            differences.append([key, *(values.get(name, "-") for name in settings)])
-        elif len(values) < len(runs) and first != "null":
-            partial[", ".join(values)].append(f"{key}: {first}")
-    yield from table([*rows, *differences])
-    if not differences and not partial:
-        yield "no differences"
+            rows.append([key, *(run.settings.get(key, "-") for run in runs)])
+        elif len(owners) < len(runs) and first != "null":
+            partial[", ".join(run.name for run in owners)].append(f"{key}: {first}")
+    yield from table(rows)
     for names, texts in partial.items():
         yield ""
         yield from wrap(", ".join(texts), f"only in {names}: ")
-
-
-def _compare_corpora(runs: Sequence[ComparedRun]) -> Iterator[str]:
-    """Yield the numbers of pairs and the hashes of the text, if they differ."""
-    rows: list[list[str]] = []
-    for name in dict.fromkeys(name for run in runs for name in run.corpus):
-        values = [run.corpus.get(name, "-") for run in runs]
-        if len(set(values)) > 1:
-            rows.append([name, *values])
-    if rows:
-        yield ""
-        yield from table([*header(["corpora"], [run.name for run in runs]), *rows])
 
 
 def _compare_scores(runs: Sequence[ComparedRun]) -> Iterator[str]:
@@ -200,8 +150,8 @@ def _compare_scores(runs: Sequence[ComparedRun]) -> Iterator[str]:
             compared.append(run)
         else:
             warn(
-                f"{run.name} is not compared, because {first.name} has another test set; to "
-                f"compare both on one: `mtkit compare {first.name} {run.name} --test S T`"
+                f"{run.name} is not compared, because {first.name} has another test set; translate "
+                "one test set with both, then run `mtkit score -r REFERENCE A B --paired`"
             )
     obstacle = resampling_obstacle(len(first.references))
     has_several = len(compared) > 1
@@ -210,7 +160,7 @@ def _compare_scores(runs: Sequence[ComparedRun]) -> Iterator[str]:
     systems = score_systems(
         {run.name: run.hypotheses for run in compared},
         [first.references],
-        Writing.of(first.config.data.target_language, first.references),
+        Writing.of(first.target_language, first.references),
         test=has_several and not obstacle,
     )
     yield ""

@@ -1,6 +1,6 @@
 """Learning curves of runs, as rows of characters (sparklines) and as pictures.
 
-Equal curves give equal picture files. numpy and matplotlib are imported only where they are used,
+numpy and matplotlib are imported only where they are used,
 and matplotlib without pyplot, which would keep figures in a global state.
 """
 
@@ -27,7 +27,6 @@ from mtkit.training.metrics_log import MetricsLog, is_finite_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Number = int | float
 Points = Sequence[tuple[Number, Number]]
@@ -69,7 +68,6 @@ GAP_CELLS = 4
 """Cells around a curve: `table` puts two spaces between columns."""
 MIN_DENSE_POINTS = 50
 """From this number of points on, a picture does not mark the points of a curve."""
-MAX_LEGEND_COLUMNS = 4
 BLOCKS = "▁▂▃▄▅▆▇█"
 PLANNED_POINTS = 200
 """Number of points of a planned curve; more than a sparkline has cells."""
@@ -122,21 +120,14 @@ def learning_curves(
         if quantity.kind not in kinds:
             continue
         for axis in axes:
+            field, factor = X_AXES[axis]
             curves = {}
             for name, records in runs.items():
-                points = _find_points(records, quantity, axis)
+                points = points_of(records, quantity.kind, quantity.field, field)
                 if points:
-                    curves[name] = points
+                    curves[name] = [(x * factor, y) for x, y in points]
             if curves:
                 yield Panel(quantity.title, axis, curves)
-
-
-def _find_points(
-    records: Sequence[Mapping[str, Any]], quantity: Quantity, axis: str
-) -> list[tuple[Number, Number]]:
-    field, factor = X_AXES[axis]
-    points = points_of(records, quantity.kind, quantity.field, field)
-    return [(x * factor, y) for x, y in points]
 
 
 def points_of(
@@ -184,14 +175,11 @@ def plan_rates(
 
 def draw_sparklines(panel: Panel) -> Iterator[str]:
     """Yield a title with the scale, then name, sparkline and last value of each curve."""
-    points: list[tuple[Number, Number]] = []
-    last_values: dict[str, str] = {}
-    for name, curve in panel.curves.items():
-        points += curve
-        last_values[name] = format_number(curve[-1][1])
+    points = [point for curve in panel.curves.values() for point in curve]
     until = max(x for x, _ in points)
     low = min(y for _, y in points)
     high = max(y for _, y in points)
+    last_values = {name: format_number(curve[-1][1]) for name, curve in panel.curves.items()}
     scale = f"{format_number(low)} to {format_number(high)}"
     yield f"{panel.title}, {scale}, by {panel.axis}, 0 to {format_number(until)}"
     name_cells = max(map(cell_width, last_values))
@@ -211,32 +199,18 @@ def draw_sparkline(
     import numpy as np
 
     x, y = np.array(points, np.float64).T
-    first_cell = _cell_of(x[0], until, width)
-    last_cell = _cell_of(x[-1], until, width)
+    cells = (x / (until or 1) * width).astype(int).clip(max=width - 1)
     # A cell shows the value at its middle.
-    middles = (np.arange(first_cell, last_cell + 1) + 0.5) * until / width
-    blocks = []
-    for value in np.interp(middles, x, y):
-        height = round((len(BLOCKS) - 1) * _fraction(value, low, high))
-        blocks.append(BLOCKS[height])
-    return " " * first_cell + "".join(blocks)
-
-
-def _cell_of(x: Number, until: Number, width: int) -> int:
-    return min(width - 1, int(width * _fraction(x, 0.0, until)))
+    middles = (np.arange(cells[0], cells[-1] + 1) + 0.5) * until / width
+    range_of_values = (high - low) or 1.0
+    heights = (np.interp(middles, x, y) - low) / range_of_values * (len(BLOCKS) - 1)
+    return " " * cells[0] + "".join(BLOCKS[height] for height in heights.round().astype(int))
 
 
 def format_number(value: Number) -> str:
     """Return a number with few digits."""
     is_whole = value == round(value) or abs(value) >= 1000
     return f"{value:,.0f}" if is_whole and abs(value) < 1e9 else f"{value:.4g}"
-
-
-def _fraction(value: Number, low: Number, high: Number) -> float:
-    """Return where `value` lies between low (0) and high (1)."""
-    if not low < high or math.isnan(value):
-        return 0.0
-    return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
 def check_picture(path: Path) -> None:
@@ -273,14 +247,16 @@ def draw_curves(panels: Sequence[Panel], names: Sequence[str], path: Path) -> No
     for unused in plots[len(panels) :]:
         unused.remove()
     if len(names) > 1:
-        # About the width of an entry: a line of 0.8 inches, and 0.1 inches for each letter.
-        entry_inches = 0.8 + 0.1 * max(len(name) for name in names)
-        fitting = int(figure.get_figwidth() / entry_inches)
-        entries_per_row = max(1, min(MAX_LEGEND_COLUMNS, len(names), fitting))
         # The first panel has an entry for every name, drawn or not.
         handles, labels = plots[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=entries_per_row)
-    _save(figure, path)
+        figure.legend(handles, labels, loc="outside upper left")
+    picture = BytesIO()
+    with catch_warnings():
+        filterwarnings("ignore", r"Glyph \d+")  # missing glyphs of run names are drawn as boxes
+        figure.savefig(picture, format=path.suffix.lower().removeprefix("."), dpi=144)
+    with open_output(path) as (file, _):
+        file.write(picture.getvalue())
+    say(f"wrote {path}")
 
 
 def _draw_panel(plot: Axes, panel: Panel, names: Sequence[str]) -> None:
@@ -295,18 +271,3 @@ def _draw_panel(plot: Axes, panel: Panel, names: Sequence[str]) -> None:
     plot.xaxis.set_major_formatter(NUMBERS)
     plot.yaxis.set_major_formatter(NUMBERS)
     plot.locator_params(axis="x", integer=panel.axis == "step")
-
-
-def _save(figure: Figure, path: Path) -> None:
-    """Write a .png or .svg file, and say so."""
-    from matplotlib import rc_context
-
-    kind = path.suffix.lower().removeprefix(".")
-    picture = BytesIO()
-    no_date = {"Date": None} if kind == "svg" else None  # equal curves give equal files
-    with rc_context({"svg.hashsalt": "mtkit"}), catch_warnings():
-        filterwarnings("ignore", r"Glyph \d+")  # missing glyphs of run names are drawn as boxes
-        figure.savefig(picture, format=kind, dpi=144, metadata=no_date)
-    with open_output(path) as (file, _):
-        file.write(picture.getvalue())
-    say(f"wrote {path}")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from commands import call
 from mtkit.artifacts.records import dump_record
 from mtkit.artifacts.replacement import create
 from mtkit.config.yaml import dump_config
@@ -71,8 +70,7 @@ def test_runs_with_other_text_show_their_numbers_of_pairs(capsys: Capture) -> No
         with create(run / "batches", "batches", {}, inputs, report) as folder:
             (folder / "report.json").write_bytes(b"{}")
     compare(runs)
-    _, corpora = capsys.readouterr().out.split("\n\n")
-    rows = [re.split(" {2,}", line) for line in corpora.splitlines()]
+    rows = [re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines()]
     assert rows[1] == ["training pairs", "2,000 of 2,719", "2,000 of 3,219"]
     assert rows[2][0] == "training text (sha256)" and rows[2][1] != rows[2][2]
     assert len(rows) == 3
@@ -126,42 +124,6 @@ def test_runs_with_another_test_set_are_not_scored(capsys: Capture) -> None:
     out, err = capsys.readouterr()
     assert out.splitlines()[-9].split() == ["a"]
     assert [line.split()[1] for line in err.splitlines()] == ["untested", "other"]
-
-
-class Copier:
-    """A translator whose translations are its sources."""
-
-    def translate(self, lines: list[str]) -> list[str]:
-        return lines
-
-
-@pytest.mark.parametrize("is_table", [True, False])
-def test_runs_with_other_test_sets_are_compared_on_one_that_is_given(
-    is_table: bool, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    runs = [write_run("a", WORSE), write_run("other", WORSE, WORSE)]
-    monkeypatch.setattr("mtkit.extras.study.compare.load", lambda name: Copier())
-    pairs = [*zip(WORSE, REFERENCES, strict=True), ("A source without a target.", "")]
-    if is_table:
-        rows = "".join(f"{source}\t{target}\n" for source, target in pairs)
-        Path("t.tsv").write_text(f"A title\t\nEnglish\tGerman\n{rows}")
-        test = ["t.tsv", "--columns", "English", "German"]
-    else:
-        Path("t.en").write_text("".join(f"{source}\n" for source, _ in pairs))
-        Path("t.de").write_text("".join(f"{target}\n" for _, target in pairs))
-        test = ["t.en", "t.de"]
-    assert call("compare", *map(str, runs), "--test", *test) == 0
-    out, err = capsys.readouterr()
-    references, hypotheses = (
-        runs[0] / "test" / f"{name}.txt" for name in ("reference", "hypotheses")
-    )
-    (expected,) = score_files([references], [hypotheses])
-    chrf = f"{expected.scores['chrf'].value:.2f}"
-    (line,) = [line for line in out.splitlines() if line.startswith("chrF2 ") and "[" in line]
-    assert line.count(chrf) == len(runs)
-    assert "another test set" not in err
-    assert call("compare", "a", "other", "--columns", "0", "1") == 2
-    assert call("compare", "a", "other", "--test", "t", "t", "t") == 2
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

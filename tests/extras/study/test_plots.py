@@ -1,4 +1,4 @@
-"""Plots: equal figures give equal files, characters show the numbers, `mtkit info` plots runs."""
+"""Plots: characters and pictures show the numbers, and `mtkit info` plots runs."""
 
 from __future__ import annotations
 
@@ -45,14 +45,10 @@ CURVES = Panel("loss", "step", {"한국어": [(1, 3.0), (2, 4.0)]})
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.png", "a.svg"])
-def test_equal_figures_are_equal_files(name: str, tmp_path: Path) -> None:
-    def draw() -> bytes:
-        draw_curves([CURVES] * 3, ["another", "한국어"], tmp_path / name)
-        return (tmp_path / name).read_bytes()
-
-    first = draw()
-    assert first == draw()
-    assert first.startswith(b"\x89PNG" if name.endswith("png") else b"<?xml")
+def test_the_suffix_chooses_the_format_of_a_picture(name: str, tmp_path: Path) -> None:
+    draw_curves([CURVES] * 3, ["another", "한국어"], tmp_path / name)
+    start = (tmp_path / name).read_bytes()[:5]
+    assert start == (b"\x89PNG\r" if name.endswith("png") else b"<?xml")
 
 
 def test_an_interruption_leaves_the_earlier_picture(

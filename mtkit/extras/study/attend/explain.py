@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +29,7 @@ from mtkit.errors import UserError
 from mtkit.extras.study.attend.sentences import named_sentences
 from mtkit.models.encoder_decoder import EncoderDecoder
 from mtkit.progress import progress
-from mtkit.report import plural, show, table, warn, wrap
+from mtkit.report import data_lines, plural, table, warn
 from mtkit.symbols import EOS, PAD
 
 RANKINGS = ("leave one out", "attention", "random")
@@ -47,11 +46,10 @@ def explain(
     text: str | None = None,
     references: Path | None = None,
     *,
-    as_json: bool = False,
     device: str = "auto",
     tag: str | None = None,
 ) -> None:
-    """Measure on `text`, or on every line of stdin, and write a table (or JSON).
+    """Measure on `text`, or on every line of stdin, and write a table.
 
     The translations to explain are the lines of `references`; by default the model translates.
 
@@ -82,7 +80,7 @@ def explain(
         )
     if len(rows) < len(sources):
         warn(f"left out {len(sources) - len(rows):,} of {len(sources):,} lines ({SKIPPED})")
-    show(_record(rows), _table, as_json=as_json)
+    data_lines(_tabulate(rows))
 
 
 @torch.no_grad()
@@ -193,75 +191,33 @@ def _compare_pairs(rows: Float[Tensor, "*of I"]) -> Float[Tensor, "*of P"]:
     return differences.sign().flatten(-2)
 
 
-def _record(rows: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-    """Return the measurements of N sentences as a dict for JSON: means over the sentences."""
+def _tabulate(rows: Sequence[tuple[Tensor, Tensor]]) -> Iterator[str]:
+    """Yield the lines of the report: means over the sentences."""
     falls = torch.stack([sentence_falls for sentence_falls, _ in rows], dim=-1)  # (M, K, N)
     taus = torch.stack([sentence_taus for _, sentence_taus in rows], dim=-1)  # (C, N)
-    log_prob_falls: dict[str, list[Any]] = {}
-    for name, falls_of_ranking in zip(RANKINGS, falls, strict=True):
-        log_prob_falls[name] = [_estimate(values) for values in falls_of_ranking]
-    correlations: dict[str, Any] = {}
-    for name, values in zip(RANKINGS[1:], taus, strict=True):
-        correlations[f"{name} and {RANKINGS[0]}"] = _estimate(values)
-    return {
-        "sentences": len(rows),
-        "words_removed": REMOVED,
-        "log_prob_falls": log_prob_falls,
-        "kendall": correlations,
-    }
-
-
-def _estimate(values: Float[Tensor, " N"]) -> dict[str, float | None]:
-    """Return mean and half the 95 % confidence interval, ignoring NaN; None if unknown."""
-    counted = values[~values.isnan()].double()
-    mean = None
-    half = None
-    if len(counted) > 0:
-        mean = counted.mean().item()
-    if len(counted) > 1:
-        half = 1.96 * counted.std().item() / len(counted) ** 0.5  # 95 % of a normal distribution
-    return {"mean": mean, "plus_minus": half}
-
-
-def _table(record: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of the report."""
-    yield f"{plural(record['sentences'], 'sentence')}; ± is half a 95% confidence interval"
+    yield f"{plural(len(rows), 'sentence')}; ± is half a 95% confidence interval"
     yield ""
     yield "how far log P of an output word falls without source words, in nats"
     header = ["chosen by", *(f"without {count}" for count in REMOVED)]
-    falls = [[name, *map(_cell, values)] for name, values in record["log_prob_falls"].items()]
-    yield from table([header, *falls])
+    fall_rows = [
+        [name, *map(_estimate, of_ranking)]
+        for name, of_ranking in zip(RANKINGS, falls, strict=True)
+    ]
+    yield from table([header, *fall_rows])
     yield ""
-    rows = [[pair, _cell(tau)] for pair, tau in record["kendall"].items()]
-    yield from table([["rank correlation of source words", "Kendall's τ"], *rows])
-    yield ""
-    yield from wrap(_summarise(record))
+    tau_rows = [["rank correlation of source words", "Kendall's τ"]]
+    for name, of_ranking in zip(RANKINGS[1:], taus, strict=True):
+        tau_rows.append([f"{name} and {RANKINGS[0]}", _estimate(of_ranking)])
+    yield from table(tau_rows)
 
 
-def _summarise(record: dict[str, Any]) -> str:
-    """Return what the numbers mean, in words and units."""
-    falls = record["log_prob_falls"]
-    important, attended, random = (falls[ranking][0]["mean"] for ranking in RANKINGS)
-    tau = record["kendall"][f"attention and {RANKINGS[0]}"]["mean"]
-    agreement = "cannot be compared" if tau is None else f"agree with τ = {tau:.2f}"
-
-    def cost(fall: float) -> str:
-        # An untrained model may translate better without a word.
-        share = f" ({fall / important:.0%} of that)" if important > 0 else ""
-        return f"{fall:.2f} nats{share}"
-
-    return (
-        f"In words: without the source word that matters most, log P of an output word falls by "
-        f"{important:.2f} nats; without the most attended word by {cost(attended)}; without a "
-        f"random word by {cost(random)}. One nat divides the probability by 2.72. The order of the "
-        f"source words by attention and the order by importance {agreement} (1: equal, 0: "
-        "unrelated, -1: opposite)."
-    )
-
-
-def _cell(estimate: dict[str, float | None]) -> str:
-    """Return an estimate as it stands in a table, such as "0.250 ± 0.031"."""
-    mean = estimate["mean"]
-    half = estimate["plus_minus"]
-    shown = "-" if mean is None else f"{mean:.3f}"
-    return shown if half is None else f"{shown} ± {half:.3f}"
+def _estimate(values: Float[Tensor, " N"]) -> str:
+    """Return mean and half the 95 % confidence interval, ignoring NaN; a dash if unknown."""
+    counted = values[~values.isnan()].double()
+    if not len(counted):
+        return "-"
+    shown = f"{counted.mean():.3f}"
+    if len(counted) > 1:
+        half = 1.96 * counted.std() / len(counted) ** 0.5  # 95 % of a normal distribution
+        shown += f" ± {half:.3f}"
+    return shown
