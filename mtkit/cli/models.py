@@ -95,8 +95,8 @@ def score(
     from mtkit.scoring.score import score_files, score_line_files, score_lines
 
     if reference or columns:
-        refuse("cannot be used with references", model=model, tag=tag, glossary=glossary)
-        refuse("cannot be used with references", flags=flags, fail_on=fail_on)
+        why = "cannot be used with references"
+        refuse(why, model=model, tag=tag, glossary=glossary, flags=flags, fail_on=fail_on)
         systems = score_files(
             reference or [],
             hypotheses or [],

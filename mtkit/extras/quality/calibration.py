@@ -202,10 +202,9 @@ def _unreliable_flags(
 def _calibrate(inputs: RunInputs, translator: Translator, steps: int) -> Calibration | None:
     """Translate a part of the validation set, and fit confidence to it."""
     references = inputs.data.valid_target
-    if len(references) < MIN_CALIBRATED:
-        say(f"confidence: none, because the validation set has fewer than {MIN_CALIBRATED} lines")
-        return None
-    translations = _translate_part(inputs, translator, steps)
+    translations: dict[int, Translation] = {}
+    if len(references) >= MIN_CALIBRATED:
+        translations = _translate_part(inputs, translator, steps)
     rows: list[int] = []
     features: list[Features] = []
     chrf: list[float] = []
@@ -216,8 +215,8 @@ def _calibrate(inputs: RunInputs, translator: Translator, steps: int) -> Calibra
             chrf.append(sentence_chrf(translation.text, [references[row]]) / 100)
     if len(rows) < MIN_TRANSLATED:
         say(
-            f"confidence: none, because the validation set has fewer than {MIN_TRANSLATED} lines "
-            "that the model translates"
+            f"confidence: none, because it needs {MIN_CALIBRATED} validation lines, of which the "
+            f"model translates {MIN_TRANSLATED}"
         )
         return None
     curve, predicted = fit_confidence(np.array(features), np.array(chrf))
@@ -304,13 +303,12 @@ def _fit(features: _Numbers, chrf: _Numbers) -> _Numbers:
     chrf = np.concatenate([chrf, TYPICAL_CHRF])
     is_used = np.ones(features.shape[1], bool)
     while True:
-        intercept, *used_weights = _solve(features[:, is_used], chrf, counts)
-        weights = np.zeros(features.shape[1])
-        weights[is_used] = used_weights
-        if (weights >= 0).all():
-            return np.concatenate([[intercept], weights])
+        coefficients = _solve(features * is_used, chrf, counts)
+        is_negative = coefficients[1:] < 0
+        if not is_negative.any():
+            return coefficients
         # Confidence would rise with some features. Fit again without them.
-        is_used &= weights >= 0
+        is_used &= ~is_negative
 
 
 def _solve(features: _Numbers, chrf: _Numbers, counts: _Numbers) -> _Numbers:
@@ -322,24 +320,22 @@ def _solve(features: _Numbers, chrf: _Numbers, counts: _Numbers) -> _Numbers:
     # Standardise the features, so that the penalty is the same for all of them.
     mean = features.mean(axis=0)
     scale = features.std(axis=0) + MIN_SCALE
-    negated = -(features - mean) / scale  # a feature lowers the logit, so its weight is positive
-    ones = np.ones(len(chrf))  # for the intercept
-    inputs = np.column_stack([ones, negated])  # (N, 1 + F)
+    standardised = (features - mean) / scale
+    # A feature lowers the logit, so its weight is positive; the column of ones is the intercept's.
+    inputs = np.insert(-standardised, 0, 1.0, axis=1)  # (N, 1 + F)
     coefficients = np.zeros(inputs.shape[1])
     ridge = RIDGE * np.eye(len(coefficients))
     for _ in range(NEWTON_STEPS):
         predicted = _sigmoid(inputs @ coefficients)
-        error = counts * (predicted - chrf)
-        gradient = inputs.T @ error + ridge @ coefficients
         variance = counts * predicted * (1 - predicted)
+        gradient = inputs.T @ (counts * (predicted - chrf)) + ridge @ coefficients
         hessian = (inputs.T * variance) @ inputs + ridge
-        newton_step = np.linalg.solve(hessian, gradient)
-        coefficients = coefficients - newton_step
+        coefficients -= np.linalg.solve(hessian, gradient)
     # The same logits from features that are not standardised:
     # b - w (x - mean) / scale = (b + w mean / scale) - (w / scale) x.
-    weights = coefficients[1:] / scale
-    intercept = coefficients[0] + weights @ mean
-    return np.concatenate([[intercept], weights])
+    coefficients[1:] /= scale
+    coefficients[0] += coefficients[1:] @ mean
+    return coefficients
 
 
 def _predict(features: _Numbers, coefficients: _Numbers) -> _Numbers:

@@ -18,11 +18,13 @@ from itertools import chain, count, islice, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.artifacts.output import check_output, open_output
+from mtkit.batching.plan import plan_block
 from mtkit.corpus.text import normalise
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.estimation.estimator import Estimate
@@ -32,7 +34,7 @@ from mtkit.decoding.estimation.verdict import LOW_CONFIDENCE, FileVerdict
 from mtkit.decoding.reading import Reader
 from mtkit.decoding.search.forced import log_probabilities
 from mtkit.decoding.text.demands import find_unmet
-from mtkit.decoding.text.line import Copied, Line, Part, Translation
+from mtkit.decoding.text.line import Copied, Line, Part
 from mtkit.decoding.text.pipeline import open_window
 from mtkit.decoding.text.sentences import SENTENCE_END
 from mtkit.decoding.text.text import Text
@@ -57,10 +59,6 @@ class EstimatedLine:
     estimate: Estimate
 
     def record(self) -> dict[str, Any]:
-        """Return the line as JSON."""
-        return self.record_estimate() | {"source": self.source, "hypothesis": self.text}
-
-    def record_estimate(self) -> dict[str, Any]:
         """Return the estimate as JSON, as `mtkit translate --flags` writes it."""
         return {"line": self.number, **self.estimate.record()}
 
@@ -81,9 +79,11 @@ class EstimatedFile:
     def record(self, worst: int = 0) -> dict[str, Any]:
         """Return the verdict as JSON, with so many lines with the least confidence."""
         record: dict[str, Any] = {"hypotheses": self.name, **self.verdict.record()}
-        worst_lines = [line.record() for line in self.worst(worst)]
-        if worst_lines:
-            record["worst"] = worst_lines
+        if worst:
+            record["worst"] = [
+                {**line.record(), "source": line.source, "hypothesis": line.text}
+                for line in self.worst(worst)
+            ]
         return record
 
 
@@ -104,7 +104,7 @@ def estimate(
     `flags`: where to write a JSON object for each line. `fail_on`: names of flags, with commas.
 
     Raises:
-        UserError: as `estimate_files`, or a flag is unknown.
+        UserError: as `estimate_files`, `flags` cannot be written, or a flag is unknown.
         MtkitError: a line has one of the flags of `fail_on`.
     """
     failing = [] if fail_on is None else _parse_flags(fail_on)
@@ -116,7 +116,7 @@ def estimate(
     if flags is not None:
         with open_output(flags) as (output, _):
             for line in files[0].lines:
-                output.write(json.dumps(line.record_estimate()).encode() + b"\n")
+                output.write(json.dumps(line.record()).encode() + b"\n")
     records = [file.record(worst) for file in files]
     show(records, lambda _: estimate_table(files, worst), as_json=as_json)
     for file in files:
@@ -186,27 +186,17 @@ def estimate_files(
                 for file in files:
                     texts = texts_by_file[file.name][start : start + WINDOW]
                     forced = estimate_lines(reader, translator, window, texts)
-                    estimates = _choose_estimates(own, texts, forced)
+                    # The search knows more than teacher forcing of a text that it wrote itself.
+                    estimates = [
+                        translation.estimate if normalise(translation.text) == text else estimate
+                        for translation, text, estimate in zip(own, texts, forced, strict=True)
+                    ]
                     file.verdict.add(estimates)
                     numbers = count(start + 1)
                     lines = map(EstimatedLine, numbers, window, texts, estimates)
                     file.lines.extend(lines)
                 shown.advance(len(own))
     return files
-
-
-def _choose_estimates(
-    own: Sequence[Translation], texts: Sequence[str], forced: Sequence[Estimate]
-) -> list[Estimate]:
-    """Return the estimate of the search for each text that the model writes itself.
-
-    Others get that of teacher forcing.
-    """
-    estimates: list[Estimate] = []
-    for translation, text, forced_estimate in zip(own, texts, forced, strict=True):
-        is_own = normalise(translation.text) == text
-        estimates.append(translation.estimate if is_own else forced_estimate)
-    return estimates
 
 
 def _confidence(line: EstimatedLine) -> float:
@@ -294,42 +284,22 @@ def _split_at_ends(text: str) -> list[str]:
 
 def _score(reader: Reader, pairs: Sequence[tuple[list[int], list[int]]]) -> list[float]:
     """Return log P of each target given its source; batches have pairs of similar lengths."""
+    if not pairs:
+        return []
     tokenizer = reader.tokenizer
     settings = reader.settings
     device = reader.model.device
     before_source, before_target = tokenizer.language_symbols(settings.tag, settings.source_tag)
-    extra = len(before_source) + len([EOS])
-    scores = [0.0] * len(pairs)
-    for rows in _cut_by_length(pairs, settings.batch_tokens, extra):
-        sources: list[list[int]] = []
-        targets: list[list[int]] = []
-        for row in rows:
-            source, target = pairs[row]
-            sources.append([*before_source, *source])
-            targets.append([*before_target, *target])
-        batch_scores = log_probabilities(
-            reader.model, _pad(sources).to(device), _pad(targets).to(device)
-        )
-        for row, score in zip(rows, batch_scores.tolist(), strict=True):
-            scores[row] = score
-    return scores
-
-
-def _cut_by_length(
-    pairs: Sequence[tuple[list[int], list[int]]], batch_tokens: int, extra: int
-) -> Iterator[list[int]]:
-    """Yield the rows of batches of at most so many tokens, the longest pairs first.
-
-    `extra`: tokens that are added to each side.
-    """
-    widths = [max(len(source), len(target)) + extra for source, target in pairs]
-    remaining_rows = sorted(range(len(pairs)), key=lambda row: widths[row])
-    while remaining_rows:
-        # All rows of a batch are padded to the width of its longest pair.
-        longest_row = remaining_rows[-1]
-        batch_size = max(1, batch_tokens // widths[longest_row])
-        yield remaining_rows[-batch_size:]
-        remaining_rows = remaining_rows[:-batch_size]
+    sources = [[*before_source, *source] for source, _ in pairs]
+    targets = [[*before_target, *target] for _, target in pairs]
+    lengths = np.array([list(map(len, sources)), list(map(len, targets))]).T
+    scores = np.zeros(len(pairs))
+    for rows in plan_block(lengths, 0, max_tokens=settings.batch_tokens, seed=0, epoch=0):
+        source = _pad([sources[row] for row in rows])
+        target = _pad([targets[row] for row in rows])
+        batch_scores = log_probabilities(reader.model, source.to(device), target.to(device))
+        scores[rows] = batch_scores.cpu()
+    return scores.tolist()
 
 
 def _pad(sides: Sequence[list[int]]) -> Tensor:
