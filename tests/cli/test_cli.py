@@ -145,7 +145,7 @@ def test_errors_of_the_command_line_have_the_form_of_all_others(
         ("translate --sample --beam 3", "--beam cannot be used with --sample"),
         ("translate --sample --length-penalty 0", "--length-penalty cannot be used with --sample"),
         ("translate -m nowhere", "nowhere "),
-        ("attend --explain --subwords", "--subwords cannot be used with --explain"),
+        ("attend --explain -o a.html", "--output cannot be used with --explain"),
         ("attend -o a.png", "a.png "),
         ("export", "export: choose a format"),
         ("export --to ctranslate2", "runs/latest "),

@@ -15,10 +15,6 @@ def attend(
         str | None, Argument(metavar="TEXT", help="Sentence (default: each line of stdin).")
     ] = None,
     model: Model = None,
-    target: Annotated[
-        str | None, Option(metavar="TEXT", help="Use this translation, not the model's.")
-    ] = None,
-    subwords: Annotated[bool, Option("--subwords", help="Show subwords instead of words.")] = False,
     output: Annotated[
         Path | None,
         Option(
@@ -49,7 +45,7 @@ def attend(
     Example: mtkit attend "Two men are talking." -o attention.html
     """
     if explain:
-        refuse("cannot be used with --explain", target=target, subwords=subwords, output=output)
+        refuse("cannot be used with --explain", output=output)
         from mtkit.extras.study.attend.explain import explain as measure
 
         measure(model, text, reference, device=device, tag=tag)
@@ -57,7 +53,7 @@ def attend(
     refuse("needs --explain", reference=reference)
     from mtkit.extras.study.attend.show import attend
 
-    attend(model, text, output, target=target, subwords=subwords, device=device, tag=tag)
+    attend(model, text, output, device=device, tag=tag)
 
 
 def compare(

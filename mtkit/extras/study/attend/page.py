@@ -17,7 +17,7 @@ from mtkit.config.model import EncoderDecoderSettings, LstmDecoderSettings, Tran
 from mtkit.decoding.attention import AttentionKind, AttentionMap, attention_maps
 from mtkit.decoding.reading import Reader, Reading, label_subwords
 from mtkit.errors import UserError
-from mtkit.extras.study.attend.tree import BeamTree, TreeNode
+from mtkit.extras.study.attend.tree import BeamTree, TreeNode, search_tree
 from mtkit.extras.study.curves import plan_rates, points_of
 from mtkit.models.folder import OpenedModel
 from mtkit.report import printable
@@ -37,12 +37,8 @@ MAX_NODES = 10
 """Largest number of nodes that a step of the tree shows, besides that of the winner."""
 
 
-def page_content(
-    text: str, reading: Reading, reader: Reader, tree: BeamTree | None
-) -> dict[str, Any]:
+def page_content(text: str, reading: Reading, reader: Reader) -> dict[str, Any]:
     """Return the data of a page; None stands for what the model or its run does not have.
-
-    `tree`: the search that found the translation.
 
     Raises:
         UserError: as `attention_maps`.
@@ -54,7 +50,7 @@ def page_content(
         "kinds": describe_attention(maps.values(), reader.model.settings),
         "positions": describe_positions(reader, reading),
         "schedule": None if reader.opened is None else describe_schedule(reader.opened),
-        "search": None if tree is None else describe_search(tree, reader.tokenizer),
+        "search": describe_search(search_tree(reader, reading.source_ids), reader.tokenizer),
     }
 
 

@@ -16,16 +16,11 @@ def named_sentences(text: str | None) -> Iterator[tuple[str, str]]:
         UserError: stdin has no line.
     """
     if text is not None:
-        yield "text", replace_invalid(text)
+        # In arguments, Python replaces invalid UTF-8 by lone surrogates; `fsencode` restores it.
+        yield "text", os.fsencode(text).decode(errors="replace")
         return
     number = 0
     for number, line in enumerate(input_lines(None), start=1):
         yield f"input line {number}", line
     if not number:
         raise UserError("stdin is empty; give a sentence")
-
-
-def replace_invalid(argument: str) -> str:
-    """Return a command-line argument with invalid UTF-8 replaced."""
-    # In arguments, Python replaces invalid bytes by lone surrogates; `fsencode` restores the bytes.
-    return os.fsencode(argument).decode(errors="replace")

@@ -12,8 +12,7 @@ from mtkit.decoding.attention import AttentionMap, attention_maps
 from mtkit.decoding.reading import Reader
 from mtkit.errors import UserError
 from mtkit.extras.study.attend.page import make_page, page_content
-from mtkit.extras.study.attend.sentences import named_sentences, replace_invalid
-from mtkit.extras.study.attend.tree import search_tree
+from mtkit.extras.study.attend.sentences import named_sentences
 from mtkit.report import cell_width, data, fitted, plural, printable, say, styled
 
 MIN_CELLS = 4
@@ -29,56 +28,44 @@ def attend(
     text: str | None = None,
     output: Path | None = None,
     *,
-    target: str | None = None,
-    subwords: bool = False,
     device: str = "auto",
     tag: str | None = None,
 ) -> None:
     """Show the attention weights of the translation of `text`, or of each line of stdin.
 
-    `target` replaces the model's translation; blank lines are left out. The heat map in the
-    terminal shows cross-attention, averaged over layers and heads. The page `output` shows one
-    sentence: every layer and head of every kind of attention, positional encodings, the learning
-    rate of the run, and the beam search. `tag`: target tag, for a model of several languages.
+    Blank lines are left out. The heat map in the terminal shows cross-attention, averaged over
+    layers and heads. The page `output` shows one sentence: every layer and head of every kind of
+    attention, positional encodings, the learning rate of the run, and the beam search. `tag`:
+    target tag, for a model of several languages.
 
     Raises:
         UserError: `output` does not end in .html; see also `Reader.read`.
     """
-    if output is not None and output.suffix.lower() != ".html":
-        raise UserError(f"{output} is not the name of a page; choose one that ends in .html")
     if output is not None:
+        if output.suffix.lower() != ".html":
+            raise UserError(f"{output} is not the name of a page; choose one that ends in .html")
         check_output(output)
     reader = Reader.load(model, device, tag)
-    if target is not None:
-        target = replace_invalid(target)
     sentences = named_sentences(text)
     if text is None:
         sentences = (named for named in sentences if named[1].strip())
-    if output is not None or target is not None:
-        sentences = _check_single(list(sentences))
-    for name, sentence in sentences:
-        reading = reader.read(sentence, target, name=name, subwords=subwords)
-        if output is None:
+    if output is None:
+        width = get_terminal_size().columns
+        for name, sentence in sentences:
+            reading = reader.read(sentence, name=name)
             cross = attention_maps(reader, reading)["cross"]
-            width = get_terminal_size().columns
             data(styled(draw_terminal(reading.translation, cross, width)))
-            continue
-        # A target of the user was not found by a search.
-        tree = search_tree(reader, reading.source_ids) if target is None else None
-        content = page_content(sentence, reading, reader, tree)
-        with open_output(output) as (file, _):
-            file.write(make_page(content).encode())
-        say(f"wrote {output}")
-        data(f"{reading.translation}\n")
-
-
-def _check_single(sentences: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the only sentence; raise UserError if there is another number of sentences."""
-    if len(sentences) != 1:
-        raise UserError(
-            f"{plural(len(sentences), 'sentence')} given; a page or a target needs exactly one"
-        )
-    return iter(sentences)
+        return
+    given = list(sentences)
+    if len(given) != 1:
+        raise UserError(f"{plural(len(given), 'sentence')} given; a page needs exactly one")
+    ((name, sentence),) = given
+    reading = reader.read(sentence, name=name)
+    content = page_content(sentence, reading, reader)
+    with open_output(output) as (file, _):
+        file.write(make_page(content).encode())
+    say(f"wrote {output}")
+    data(f"{reading.translation}\n")
 
 
 def draw_terminal(

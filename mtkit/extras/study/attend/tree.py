@@ -66,14 +66,12 @@ def search_tree(reader: Reader, source_ids: Sequence[int]) -> BeamTree:
         reader.model, source, recorder, constraints_of(settings), settings.max_length
     )
     # No step follows the last one, so nodes that are live there count as dropped.
-    *steps, last_step = recorder.steps
-    last_nodes: list[TreeNode] = []
-    for node in last_step:
+    last_step = recorder.steps[-1]
+    for place, node in enumerate(last_step):
         if node.fate == "live":
-            node = replace(node, fate="dropped")
-        last_nodes.append(node)
+            last_step[place] = replace(node, fate="dropped")
     return BeamTree(
-        steps=[*steps, last_nodes],
+        steps=recorder.steps,
         finished=_finished(hypotheses),
         beam=settings.beam,
         alpha=settings.length_penalty,
