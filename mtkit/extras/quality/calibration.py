@@ -161,8 +161,10 @@ def _sample_pairs(inputs: RunInputs) -> list[Pair]:
     """Return up to SAMPLED_PAIRS training pairs, at equal distances, decoded to text."""
     store = inputs.data.train
     rows = np.array(spread(range(len(store)), SAMPLED_PAIRS))
-    sources = inputs.tokenizer.decode_source(_split(*store.side(rows, target=False)))
-    targets = inputs.tokenizer.decode(_split(*store.side(rows, target=True)))
+    source_ids, source_lengths = store.side(rows, target=False)
+    target_ids, target_lengths = store.side(rows, target=True)
+    sources = inputs.tokenizer.decode_source(_split(source_ids, source_lengths))
+    targets = inputs.tokenizer.decode(_split(target_ids, target_lengths))
     pairs: list[Pair] = []
     for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
         pairs.append(Pair(source, target, corpus=0, file="", line=row))

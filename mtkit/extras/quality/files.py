@@ -286,20 +286,30 @@ def _score(reader: Reader, pairs: Sequence[tuple[list[int], list[int]]]) -> list
     """Return log P of each target given its source; batches have pairs of similar lengths."""
     if not pairs:
         return []
-    tokenizer = reader.tokenizer
     settings = reader.settings
     device = reader.model.device
-    before_source, before_target = tokenizer.language_symbols(settings.tag, settings.source_tag)
-    sources = [[*before_source, *source] for source, _ in pairs]
-    targets = [[*before_target, *target] for _, target in pairs]
-    lengths = np.array([list(map(len, sources)), list(map(len, targets))]).T
+    before_source, before_target = reader.tokenizer.language_symbols(
+        settings.tag, settings.source_tag
+    )
+    sources: list[list[int]] = []
+    targets: list[list[int]] = []
+    for source, target in pairs:
+        sources.append([*before_source, *source])
+        targets.append([*before_target, *target])
+    source_lengths = list(map(len, sources))
+    target_lengths = list(map(len, targets))
+    lengths = np.column_stack([source_lengths, target_lengths])
     scores = np.zeros(len(pairs))
     for rows in plan_block(lengths, 0, max_tokens=settings.batch_tokens, seed=0, epoch=0):
-        source = _pad([sources[row] for row in rows])
-        target = _pad([targets[row] for row in rows])
-        batch_scores = log_probabilities(reader.model, source.to(device), target.to(device))
+        source_ids = _pad([sources[row] for row in rows])
+        target_ids = _pad([targets[row] for row in rows])
+        batch_scores = log_probabilities(
+            reader.model,
+            source_ids.to(device),
+            target_ids.to(device),
+        )
         scores[rows] = batch_scores.cpu()
-    return scores.tolist()
+    return list(scores.tolist())
 
 
 def _pad(sides: Sequence[list[int]]) -> Tensor:

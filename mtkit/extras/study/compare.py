@@ -125,13 +125,18 @@ def _compare_settings(runs: Sequence[ComparedRun]) -> Iterator[str]:
     rows = header(["settings"], [run.name for run in runs])
     partial: defaultdict[str, list[str]] = defaultdict(list)
     """Settings that only some runs have, with one value, by the names of these runs."""
-    for key in dict.fromkeys(key for run in runs for key in run.settings):
+    keys = dict.fromkeys(key for run in runs for key in run.settings)
+    for key in keys:
         owners = [run for run in runs if key in run.settings]
-        first, *others = dict.fromkeys(run.settings[key] for run in owners)
-        if others:
-            rows.append([key, *(run.settings.get(key, "-") for run in runs)])
-        elif len(owners) < len(runs) and first != "null":
-            partial[", ".join(run.name for run in owners)].append(f"{key}: {first}")
+        values = {run.settings[key] for run in owners}
+        if len(values) > 1:
+            cells = [run.settings.get(key, "-") for run in runs]
+            rows.append([key, *cells])
+            continue
+        (value,) = values
+        if len(owners) < len(runs) and value != "null":
+            names = ", ".join(run.name for run in owners)
+            partial[names].append(f"{key}: {value}")
     yield from table(rows)
     for names, texts in partial.items():
         yield ""

@@ -175,11 +175,14 @@ def plan_rates(
 
 def draw_sparklines(panel: Panel) -> Iterator[str]:
     """Yield a title with the scale, then name, sparkline and last value of each curve."""
-    points = [point for curve in panel.curves.values() for point in curve]
+    points: list[tuple[Number, Number]] = []
+    last_values: dict[str, str] = {}
+    for name, curve in panel.curves.items():
+        points += curve
+        last_values[name] = format_number(curve[-1][1])
     until = max(x for x, _ in points)
     low = min(y for _, y in points)
     high = max(y for _, y in points)
-    last_values = {name: format_number(curve[-1][1]) for name, curve in panel.curves.items()}
     scale = f"{format_number(low)} to {format_number(high)}"
     yield f"{panel.title}, {scale}, by {panel.axis}, 0 to {format_number(until)}"
     name_cells = max(map(cell_width, last_values))
@@ -188,7 +191,8 @@ def draw_sparklines(panel: Panel) -> Iterator[str]:
     width = max(MIN_PLOT_WIDTH, min(PLOT_WIDTH, free_cells))
     rows = []
     for name, curve in panel.curves.items():
-        rows.append([name, draw_sparkline(curve, until, low, high, width), last_values[name]])
+        sparkline = draw_sparkline(curve, until, low, high, width)
+        rows.append([name, sparkline, last_values[name]])
     yield from table(rows, left=2)
 
 
@@ -199,12 +203,16 @@ def draw_sparkline(
     import numpy as np
 
     x, y = np.array(points, np.float64).T
-    cells = (x / (until or 1) * width).astype(int).clip(max=width - 1)
+    cells_per_unit = width / (until or 1)
+    cells = (x * cells_per_unit).astype(int).clip(max=width - 1)
+    first = int(cells[0])
+    last = int(cells[-1])
     # A cell shows the value at its middle.
-    middles = (np.arange(cells[0], cells[-1] + 1) + 0.5) * until / width
-    range_of_values = (high - low) or 1.0
-    heights = (np.interp(middles, x, y) - low) / range_of_values * (len(BLOCKS) - 1)
-    return " " * cells[0] + "".join(BLOCKS[height] for height in heights.round().astype(int))
+    middles = (np.arange(first, last + 1) + 0.5) / cells_per_unit
+    blocks_per_unit = (len(BLOCKS) - 1) / ((high - low) or 1)
+    heights = blocks_per_unit * (np.interp(middles, x, y) - low)
+    drawn = [BLOCKS[round(height)] for height in heights]
+    return " " * first + "".join(drawn)
 
 
 def format_number(value: Number) -> str:

@@ -105,11 +105,13 @@ def _batch_bytes(
     numbers = 0
     for side, half in enumerate((pair.encoder, pair.decoder)):
         ffn = getattr(half, "ffn", 0)  # an LSTM has none
-        numbers += half.layers * (KEPT_WIDTHS[half.kind][side] * width + FFN_WIDTHS * ffn)
-    activations = ACTIVATION_BYTES[precision] * tokens * numbers
+        widths = KEPT_WIDTHS[half.kind][side]
+        numbers += half.layers * (widths * width + FFN_WIDTHS * ffn)
+    activations = int(ACTIVATION_BYTES[precision] * tokens * numbers)
     chunk = min(tokens, CHUNK_TOKENS.get(device, tokens))
     numbers_per_symbol = chunk + EMBEDDING_COPIES * width
-    return int(activations) + FLOAT32_BYTES * target_vocab * numbers_per_symbol
+    logits = FLOAT32_BYTES * target_vocab * numbers_per_symbol
+    return activations + logits
 
 
 def check_memory(config: Config, tokenizer: Tokenizer, data: Batches | None = None) -> None:

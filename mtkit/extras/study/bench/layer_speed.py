@@ -114,9 +114,12 @@ def _tabulate(record: dict[str, Any], cost: str) -> TableRows:
     lengths = [f"{length:,}" for length in record["lengths"]]
     columns = [[f"{unit} by length", *lengths, "exponent", "theory"]]
     for layer in record["layers"]:
-        numbers = [f"{factor * value:,.2f}" for value in layer[cost]]
-        exponent = f"{layer['exponents'][cost]:.2f}"
-        columns.append([layer["layer"], *numbers, exponent, f"O({layer['theory'][cost]})"])
+        exponent = layer["exponents"][cost]
+        theory = layer["theory"][cost]
+        column = [layer["layer"]]
+        for value in layer[cost]:
+            column.append(f"{factor * value:,.2f}")
+        columns.append([*column, f"{exponent:.2f}", f"O({theory})"])
     return list(zip(*columns, strict=True))
 
 
