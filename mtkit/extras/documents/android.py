@@ -1,34 +1,29 @@
-"""String resources of Android (`strings.xml`): strings, arrays and plurals."""
+"""String resources of Android (`strings.xml`): strings, and the items of arrays and plurals."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from xml.sax.saxutils import escape
 
-from mtkit.extras.documents.codes import Content, InlineCode, NumberedText, read_content
-from mtkit.extras.documents.markup import Element, read_elements, with_attribute
-from mtkit.extras.documents.plurals import quantities_of
-from mtkit.extras.documents.units import DocumentError, Replacement, Target, TextUnit, unit_at
+from mtkit.extras.documents.codes import Content, NumberedText, read_content
+from mtkit.extras.documents.markup import Element, read_elements
+from mtkit.extras.documents.units import DocumentError, TextUnit, unescape_backslashes, unit_at
 
 _PAIRS = re.compile("a|annotation|b|big|em|font|i|li|small|span|strike|strong|sub|sup|tt|u|ul")
 """Codes around text that is translated; `<xliff:g>` is none."""
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
-_CHARACTERS = {"n": "\n", "t": "\t"}
-_SPACES = " \t\r\n"
+_SPACES = r"[ \t\r\n]"
 """What Android makes one space, or none at both ends of a string."""
+_TRIMMED = re.compile(rf"{_SPACES}*+(?P<text>(?:{_SPACES}*+(?:\\.|[^\\]))*+)", re.DOTALL)
 _QUOTED = re.compile(r"\".*\"", re.DOTALL)
 """A string in which Android keeps all spaces."""
-_SPECIAL = re.compile(r"[\\'\"]|\A[@?]")
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
-_OTHER_ENCODING = re.compile(r"<\?xml\s[^<>]*encoding\s*=\s*[\"'](?!utf)", re.IGNORECASE)
-"""The start of a document whose encoding may lack characters."""
-_CDATA = re.compile(r"\s*<!\[CDATA\[((?:(?!\]\]>).)*)\]\]>\s*", re.DOTALL)
+_CDATA = re.compile(r"\s*<!\[CDATA\[(?P<text>(?:(?!\]\]>).)*)\]\]>\s*", re.DOTALL)
 
 
 def read_android(document: str) -> Iterator[TextUnit]:
-    """Yield a unit for each string, for each item of an array, and for each plural.
+    """Yield a unit for each string and for each item, unless it names another resource.
 
     Raises:
         DocumentError: the document has no `<resources>`.
@@ -37,125 +32,54 @@ def read_android(document: str) -> Iterator[TextUnit]:
         problem = "XML of an unknown kind; mtkit knows XLIFF (.xlf) and Android (<resources>)"
         raise DocumentError(0, problem)
     for element in read_elements(document, "string", "string-array", "plurals"):
-        if element.attributes.get("translatable") == "false":
-            continue
-        items = [element] if element.name == "string" else element.children
-        resources = [ResourceText(item) for item in items]
-        texts = [resource.text for resource in resources]
-        if element.name == "plurals":
-            has_references = any(map(_is_reference, texts))
-            if items and not has_references:
-                write = partial(_write_plural, element, resources)
-                yield TextUnit(texts, write)
-            continue
-        for resource in resources:
-            if not _is_reference(resource.text):
-                yield unit_at(resource.text, resource.start, resource.end, resource.write)
+        if element.attributes.get("translatable") != "false":
+            items = [child for child in element.children if child.name == "item"]
+            for item in items or [element]:
+                yield from _read_string(item)
 
 
-def _is_reference(text: str) -> bool:
-    """Return whether a text names another resource, such as `@string/name`."""
-    return text.startswith(("@", "?"))
+def _read_string(element: Element) -> Iterator[TextUnit]:
+    section = _CDATA.fullmatch(element.document, element.inner_start, element.inner_end)
+    span = section.span("text") if section else (element.inner_start, element.inner_end)
+    trimmed = _TRIMMED.match(element.document, *span)
+    assert trimmed is not None
+    raw = trimmed["text"]
+    start, end = trimmed.span("text")
+    content: Content = [raw]
+    if section is None:
+        content = read_content(replace(element, inner_start=start, inner_end=end), _PAIRS)
+    # The model need not read the quotes.
+    quote = '"' if _QUOTED.fullmatch(raw) else ""
+    texts = [_read_text(part, quote) if isinstance(part, str) else part for part in content]
+    coded = NumberedText(texts)
+    if not raw.startswith(("@", "?")):
+        escape_end = _escape_section_end if section else escape
+        yield unit_at(coded.text, start, end, partial(_write, coded, quote, escape_end))
 
 
-class ResourceText:
-    """The text of a string or an item."""
-
-    def __init__(self, element: Element) -> None:
-        document = element.document
-        self._document = document
-        self.start = element.inner_start
-        self.end = element.inner_end
-        content: Content = read_content(element, _PAIRS)
-        section = _CDATA.fullmatch(document, self.start, self.end)
-        self._is_section = section is not None
-        if section is not None:
-            # Only what the section holds is replaced; within it, nothing is an entity or a tag.
-            self.start, self.end = section.span(1)
-            content = [section[1]]
-        raw = document[self.start : self.end]
-        stripped = raw.strip(_SPACES)
-        self.start += raw.index(stripped)
-        self.end = self.start + len(stripped)
-        is_quoted = _QUOTED.fullmatch(stripped) is not None
-        # The model need not read the quotes.
-        self._quote = '"' if is_quoted else ""
-        self._coded = NumberedText(_read_plain(content, is_quoted))
-        self.text = self._coded.text
-
-    def write(self, translation: str) -> str:
-        """Return a translation as it stands in the document."""
-        written = self._coded.restore(translation, self._escape)
-        if not self._quote:
-            written = re.sub(r"\A | \Z", r"\\u0020", written)
-        return f"{self._quote}{written}{self._quote}"
-
-    def _escape(self, text: str) -> str:
-        escaped = _SPECIAL.sub(r"\\\g<0>", text)
-        escaped = escaped.replace("\n", r"\n")
-        escaped = escaped.replace("\t", r"\t")
-        if self._is_section:
-            # The end of a section cannot be escaped; it is divided between two sections.
-            divided = escaped.replace("]]>", "]]]]><![CDATA[>")
-            if _OTHER_ENCODING.match(self._document):
-                # Characters that become entities must stand outside of sections.
-                divided = _NOT_ASCII.sub(r"]]>\g<0><![CDATA[", divided)
-            return divided
-        return escape(escaped)
+def _read_text(text: str, quote: str) -> str:
+    """Return a text without escapes, and with only the spaces that Android keeps."""
+    text = re.sub(r"(?<!\\)\"", "", text)
+    if not quote:
+        text = re.sub(rf"(?<!\\){_SPACES}+", " ", text)
+    return unescape_backslashes(text)
 
 
-def _read_plain(content: Content, is_quoted: bool) -> Iterator[str | InlineCode]:
-    """Yield the texts without escapes, and with only the spaces that Android keeps."""
-    parts = list(content)
-    last = len(parts) - 1
-    for place, part in enumerate(parts):
-        if isinstance(part, InlineCode):
-            yield part
-            continue
-        text = re.sub(r"(?<!\\)\"", "", part)
-        if not is_quoted:
-            text = re.sub(rf"[{_SPACES}]+", " ", text)
-            # A space that begins or ends a string is an escaped one.
-            if place == 0:
-                text = text.removeprefix(" ")
-            if place == last:
-                text = text.removesuffix(" ")
-        yield _ESCAPE.sub(_unescape, text)
+def _write(
+    coded: NumberedText, quote: str, escape_end: Callable[[str], str], translation: str
+) -> str:
+    def escape_text(text: str) -> str:
+        escaped = re.sub(r"[\\'\"]", r"\\\g<0>", text)
+        return escape_end(escaped.replace("\n", r"\n").replace("\t", r"\t"))
+
+    written = coded.restore(translation, escape_text)
+    # At the start these would name another resource.
+    written = re.sub(r"\A(?=[@?])", r"\\", written)
+    if not quote:
+        written = re.sub(r"\A | \Z", r"\\u0020", written)
+    return f"{quote}{written}{quote}"
 
 
-def _unescape(match: re.Match[str]) -> str:
-    code, character = match.groups()
-    if code:
-        return chr(int(code, 16))
-    return _CHARACTERS.get(character, character)
-
-
-def _write_plural(
-    plural: Element,
-    resources: Sequence[ResourceText],
-    translations: Sequence[str],
-    target: Target,
-) -> Iterator[Replacement]:
-    """Yield what writes each item, and adds the forms of the target language that are missing.
-
-    A missing form is a copy of the item "other", or of the last item if there is none. Forms that
-    the language does not have stay: Android ignores them.
-    """
-    document = plural.document
-    items = plural.children
-    copies: dict[str, tuple[str, str]] = {}
-    """The start tag of each item, and what follows it, by its quantity."""
-    for item, resource, translation in zip(items, resources, translations, strict=True):
-        text = resource.write(translation)
-        yield Replacement(resource.start, resource.end, text)
-        begin = document[item.inner_start : resource.start]
-        end = document[resource.end : item.end]
-        quantity = item.attributes.get("quantity", "")
-        copies[quantity] = (item.tag, f"{begin}{text}{end}")
-    tag, content = copies.get("other", copies[quantity])
-    before = document[plural.inner_start : items[0].start]
-    indent = before[len(before.rstrip()) :]
-    for missing in quantities_of(target.language):
-        if missing not in copies:
-            added = with_attribute(tag, "quantity", missing)
-            yield Replacement(item.end, item.end, f"{indent}{added}{content}")
+def _escape_section_end(text: str) -> str:
+    """Divide the end of a section, which cannot be escaped, between two sections."""
+    return text.replace("]]>", "]]]]><![CDATA[>")

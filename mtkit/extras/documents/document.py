@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +14,20 @@ from mtkit.decoding.model_languages import find_model_languages
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.translate import Input
 from mtkit.errors import UserError
-from mtkit.extras.documents.formats import DocumentFormat, find_format, name_documents
+from mtkit.extras.documents.formats import (
+    DocumentFormat,
+    DocumentPart,
+    find_format,
+    read_parts,
+    write_parts,
+)
 from mtkit.extras.documents.memory import check_memories, reuse_matches
-from mtkit.extras.documents.parts import DocumentPart, read_parts, write_parts
 from mtkit.extras.documents.units import Replacement, Target, TextUnit, find_lines, splice
 from mtkit.report import plural, say, warn
+
+_UNSURE = "below --min-confidence: marked for review, or left as in the source"
+_UNSAFE = "left as in the source, because the translation lost a link"
+_UNWRITABLE = "left as in the source, because the encoding lacks characters; use UTF-8"
 
 
 @dataclass
@@ -36,9 +46,8 @@ class Document(Input):
     language: str | None = None
     """The target language, a tag of BCP 47."""
     _answers: list[Translation] = field(default_factory=list, init=False)
-    _unsure: int = field(default=0, init=False)
-    _unwritable: int = field(default=0, init=False)
-    _unsafe: int = field(default=0, init=False)
+    _problems: Counter[str] = field(default_factory=Counter, init=False)
+    """How many texts have a problem, by what a warning says of it."""
 
     @property
     def is_resumable(self) -> bool:
@@ -94,11 +103,12 @@ class Document(Input):
                 try:
                     part.encode("".join(texts), errors)
                 except UnicodeEncodeError:
-                    self._unwritable += 1
+                    self._problems[_UNWRITABLE] += 1
                 else:
                     replacements += written
             contents[name] = part.encode(splice(part.text, replacements), errors)
-        self._say_end()
+        for problem, number in self._problems.items():
+            warn(f"{self.path}: {plural(number, 'text')} {problem}")
         return write_parts(self.path, self.form, contents)
 
     def _write(self, unit: TextUnit, answers: Iterator[Translation]) -> Sequence[Replacement]:
@@ -110,38 +120,21 @@ class Document(Input):
             for start, end in find_lines(text):
                 answer = next(answers)
                 lines.append(Replacement(start, end, answer.text))
-                is_sure = is_sure and self._is_sure(answer)
+                if self.min_confidence is not None and answer.confidence is not None:
+                    is_sure = is_sure and answer.confidence >= self.min_confidence
             translations.append(splice(text, lines))
-        self._unsure += not is_sure
+        if not is_sure:
+            self._problems[_UNSURE] += 1
         # A text that is its own translation keeps the escapes and spaces of the document.
         has_changed = not unit.texts or translations != list(unit.texts)
         has_texts = all(map(str.strip, translations))
         is_written = has_changed and has_texts and is_sure
         if not (is_written or unit.has_mark):
             return []
-        target = Target(self.language, is_sure)
-        replacements = list(unit.write(translations, target))
+        replacements = list(unit.write(translations, Target(self.language, is_sure)))
         if unit.texts and not replacements:
-            self._unsafe += 1
+            self._problems[_UNSAFE] += 1
         return replacements
-
-    def _is_sure(self, translation: Translation) -> bool:
-        """Return whether a translation is as confident as the user demands."""
-        confidence = translation.confidence
-        if self.min_confidence is None or confidence is None:
-            return True
-        return confidence >= self.min_confidence
-
-    def _say_end(self) -> None:
-        if self._unsure:
-            texts = plural(self._unsure, "text")
-            say(f"{self.path}: {texts} below --min-confidence: marked for review, or left out")
-        if self._unsafe:
-            texts = plural(self._unsafe, "text")
-            warn(f"{self.path}: left {texts} as in the source, to keep links and quotes intact")
-        if self._unwritable:
-            texts = plural(self._unwritable, "translation")
-            warn(f"{self.path}: left out {texts}, because its encoding lacks characters; use UTF-8")
 
 
 def open_document(
@@ -163,14 +156,14 @@ def open_document(
     form = find_format(name)
     if form is None:
         if all_texts or memory or min_confidence is not None:
-            options = "--all, --memory and --min-confidence"
-            raise UserError(f"{options} need a document: {name_documents()}")
+            problem = "need a document: `mtkit guide documents` lists the formats"
+            raise UserError(f"--all, --memory and --min-confidence {problem}")
         return None
     memories = [str(path) for path in memory]
     check_memories(memories, output)
     if output is not None and output.suffix and find_format(output.name) is not form:
         suffixes = " or ".join(form.suffixes)
-        raise UserError(f"{output}: the output is {form.name}; choose a name with {suffixes}")
+        raise UserError(f"{output}: has another format than {path}; choose a name with {suffixes}")
     parts = read_parts(name, form)
     kept = 0
     for part in parts.values():

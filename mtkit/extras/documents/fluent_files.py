@@ -3,86 +3,90 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from importlib.util import find_spec
+from itertools import islice
 from typing import Any
 
-from mtkit.errors import UserError
 from mtkit.extras.documents.codes import InlineCode, NumberedText
-from mtkit.extras.documents.units import DocumentError, TextUnit, unit_at
+from mtkit.extras.documents.units import (
+    DocumentError,
+    Replacement,
+    Target,
+    TextUnit,
+    import_package,
+)
 
-_BRACE = re.compile(r"[{}]")
-_LINE_END = re.compile(r"\s*\n\s*")
+MAX_PIECES = 64
+"""Most variants of a text, and what stands between them; a text with more stays."""
+_Piece = str | NumberedText
+"""A piece of the document that stays, or a sentence."""
 
 
 def read_fluent(document: str) -> Iterator[TextUnit]:
-    """Yield a unit for each text of a message or term, its attributes and their variants.
+    """Yield a unit for each text of a message or term, and of its attributes.
 
     Raises:
         UserError: fluent.syntax is not installed.
         DocumentError: a part of the file is not Fluent.
     """
-    if find_spec("fluent") is None:
-        raise UserError("Fluent needs another package: pip install 'mtkit[documents]'")
-    from fluent.syntax import FluentParser
-
-    body: Any = FluentParser().parse(document).body
-    for entry in body:
+    parser = import_package("fluent.syntax").FluentParser()
+    for entry in parser.parse(document).body:
         kind = type(entry).__name__
         if kind == "Junk":
             raise DocumentError(entry.span.start, f"not Fluent: {entry.annotations[0].message}")
         if kind in ("Message", "Term"):
             for part in (entry, *entry.attributes):
                 if part.value is not None:
-                    yield from _read_pattern(document, part.value)
+                    yield from _read_pattern(document, part.value.elements)
 
 
-def _read_pattern(document: str, pattern: Any) -> Iterator[TextUnit]:
-    """Yield a unit for a pattern; of one with variants, one for each variant and each text."""
+def _read_pattern(document: str, elements: Sequence[Any]) -> Iterator[TextUnit]:
+    pieces = list(islice(_divide(document, elements), MAX_PIECES + 1))
+    if len(pieces) <= MAX_PIECES:
+        texts = [piece.text for piece in pieces if isinstance(piece, NumberedText)]
+        start = elements[0].span.start
+        yield TextUnit(texts, partial(_write, start, elements[-1].span.end, pieces))
+
+
+def _divide(document: str, elements: Sequence[Any]) -> Iterator[_Piece]:
+    """Yield a text; of one with variants, the whole sentence for each variant, and what is between.
+
+    "{ $n -> [one] A cat *[other] Cats } in the park" has "A cat in the park", for example.
+    """
     content: list[str | InlineCode] = []
-    units: list[TextUnit] = []
-    variants: list[Any] = []
-    for element in pattern.elements:
-        start = element.span.start
+    for place, element in enumerate(elements):
+        done = element.span.start
         end = element.span.end
-        raw = document[start:end]
-        if type(element).__name__ == "TextElement":
-            text = _LINE_END.sub(" ", raw)
-            content.append(text)
-            units.append(_unit_of(document, element.span, text, _escape))
+        expression = getattr(element, "expression", None)
+        for variant in getattr(expression, "variants", ()):
+            own = variant.value.elements
+            yield document[done : own[0].span.start]
+            yield from _divide(document, [*elements[:place], *own, *elements[place + 1 :]])
+            done = own[-1].span.end
+        if done > element.span.start:
+            yield document[done:end]
+            return
+        raw = document[done:end]
+        is_text = expression is None
+        content.append(re.sub(r"\s*\n\s*", " ", raw) if is_text else InlineCode(raw, meaning=raw))
+    yield NumberedText(content)
+
+
+def _write(
+    start: int, end: int, pieces: Sequence[_Piece], translations: Sequence[str], target: Target
+) -> Iterator[Replacement]:
+    left = iter(translations)
+    written = ""
+    for piece in pieces:
+        if isinstance(piece, str):
+            written += piece
         else:
-            content.append(InlineCode(raw, meaning=raw))
-            variants += getattr(element.expression, "variants", ())
-    if variants:
-        for variant in variants:
-            yield from _read_pattern(document, variant.value)
-        yield from units
-    else:
-        coded = NumberedText(content)
-        write = partial(coded.restore, escape=_escape)
-        yield _unit_of(document, pattern.span, coded.text, write)
-
-
-def _unit_of(document: str, span: Any, text: str, write: Callable[[str], str]) -> TextUnit:
-    """Return a unit that keeps the indent before a text, without which it would be no text."""
-    raw = document[span.start : span.end]
-    start = span.start + len(raw) - len(raw.lstrip())
-    end = span.start + len(raw.rstrip())
-    line_start = document.rfind("\n", 0, start) + 1
-    is_first = not document[line_start:start].strip()
-
-    def write_line(translation: str) -> str:
-        written = write(translation)
-        # At the start of a line these begin an attribute or a variant.
-        if is_first and written.startswith((".", "[", "*")):
-            sign = written[0]
-            rest = written[1:]
-            return f'{{"{sign}"}}{rest}'
-        return written
-
-    return unit_at(text.strip(), start, end, write_line)
+            text = piece.restore(next(left), _escape)
+            # At the start of a line these begin an attribute or a variant.
+            written += re.sub(r"\A[.*[]", r'{"\g<0>"}', text)
+    yield Replacement(start, end, written)
 
 
 def _escape(text: str) -> str:
-    return _BRACE.sub(r'{"\g<0>"}', text)
+    return re.sub(r"[{}]", r'{"\g<0>"}', text)

@@ -8,8 +8,7 @@ from typing import ClassVar, NoReturn
 from mtkit.corpus.columns import Columns
 from mtkit.corpus.importers import Importer, Texts
 from mtkit.errors import UserError
-from mtkit.extras.documents.formats import find_format
-from mtkit.extras.documents.parts import read_parts
+from mtkit.extras.documents.formats import find_format, read_parts
 
 
 class BilingualDocument(Importer):

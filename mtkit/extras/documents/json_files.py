@@ -27,7 +27,9 @@ def read_json_texts(document: str) -> Iterator[TextUnit]:
         raise DocumentError(0, "nested too deeply") from None
     except ValueError as error:
         raise DocumentError(getattr(error, "pos", 0), f"not JSON: {error}") from None
-    is_extension = _is_extension(content)
+    entries = list(content.values()) if isinstance(content, dict) else []
+    has_messages = [isinstance(entry, dict) and MESSAGE in entry for entry in entries]
+    is_extension = entries != [] and all(has_messages)
     ensure_ascii = document.isascii() and r"\u" in document
 
     def escape(text: str) -> str:
@@ -47,13 +49,3 @@ def read_json_texts(document: str) -> Iterator[TextUnit]:
             if is_message or not (is_metadata or is_extension):
                 text = json.loads(f'"{token["text"]}"')
                 yield unit_at(text, *token.span("text"), escape)
-
-
-def _is_extension(content: object) -> bool:
-    """Return whether each value has a message, as in a WebExtension."""
-    if not isinstance(content, dict) or not content:
-        return False
-    for entry in content.values():
-        if not isinstance(entry, dict) or not isinstance(entry.get(MESSAGE), str):
-            return False
-    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -21,7 +21,7 @@ _EXTENSION = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 """Front matter, formulas, and lines that mark a note; and code, in which these are none."""
-_BLOCK_MARK = re.compile(r"(?=#{1,6}\s|[-+*>]\s|~~~|```)|\d{1,9}(?=[.)]\s)")
+_BLOCK_MARK = re.compile(r"\A(?:(?=#{1,6}\s|[-+*>]\s|~~~|```)|\d{1,9}(?=[.)]\s))")
 """Where a backslash keeps the start of a text from being a heading, a list, a quote or code."""
 _LINK = re.compile(
     r"(?P<code>`+).+?(?P=code)|\\."
@@ -29,7 +29,8 @@ _LINK = re.compile(
 )
 """A link with a label, which may be its text; or code, in which there is none."""
 _LINE_END = re.compile(r"\r\n?|\n")
-_HARD_BREAK = re.compile(r"(?: {2,}|\\)\r?\n")
+_HARD_BREAK = re.compile(r" {2,}\n|(?<!\\)(?:\\\\)*\\\n")
+"""Spaces or a backslash at the end of a line; of two backslashes, the first escapes the other."""
 
 
 def read_markdown(document: str) -> Iterator[TextUnit]:
@@ -49,18 +50,37 @@ def read_markdown(document: str) -> Iterator[TextUnit]:
             continue
         # All cells of a row have its lines: each one is looked for after the one before.
         position = max(position, starts[first])
-        if "|" in token.content and block in ("td_open", "th_open"):
-            # The bar would end the cell: the cell stays, and the next one stands after it.
-            raw = token.content.replace("|", r"\|")
-            start = document.find(raw, position, starts[last])
-            position = max(position, start) + len(raw)
-            continue
-        for text, start, end in _find_texts(document, token.content, position, starts[last]):
-            yield _unit_of(text, start, end, environment["references"])
+        is_cell = block in ("td_open", "th_open")
+        escape = _escape_cell if is_cell else _escape
+        content = _escape_cell(token.content) if is_cell else token.content
+        for text, start, end in _find_texts(document, content, position, starts[last]):
+            yield _unit_of(text, start, end, environment["references"], escape)
             position = end
 
 
-def _unit_of(text: str, start: int, end: int, references: Collection[str]) -> TextUnit:
+def _find_texts(
+    document: str, content: str, position: int, end: int
+) -> Iterator[tuple[str, int, int]]:
+    """Yield the texts between hard breaks, each in one line, and where they begin and end.
+
+    A text that does not stand in the document in these words stays.
+    """
+    for text in _HARD_BREAK.split(content):
+        lines = [line.strip() for line in text.split("\n")]
+        places: list[int] = []
+        for line in lines:
+            place = document.find(line, position, end)
+            if place < 0:
+                break
+            places.append(place)
+            position = place + len(line)
+        else:
+            yield " ".join(lines), places[0], position
+
+
+def _unit_of(
+    text: str, start: int, end: int, references: Collection[str], escape: Callable[[str], str]
+) -> TextUnit:
     """Return a unit that keeps the labels of links, which stays if the translation loses one."""
     coded = NumberedText(_read_links(text, references))
 
@@ -68,7 +88,7 @@ def _unit_of(text: str, start: int, end: int, references: Collection[str]) -> Te
         (translation,) = translations
         if coded.is_intact(translation):
             written = coded.restore(translation, str)
-            yield Replacement(start, end, _escape(written))
+            yield Replacement(start, end, escape(written))
 
     return TextUnit([coded.text], write)
 
@@ -80,9 +100,9 @@ def _read_links(text: str, references: Collection[str]) -> Iterator[str | Inline
         label = link["label"] or link["text"] or ""
         if normalizeReference(label) in references:
             yield text[done : link.start()]
-            yield InlineCode(link["start"], "link")
+            yield InlineCode(link["start"], label)
             yield link["text"]
-            yield InlineCode(f"][{label}]", "link", is_closing=True)
+            yield InlineCode(f"][{label}]", label, is_closing=True)
             done = link.end()
     yield text[done:]
 
@@ -90,38 +110,14 @@ def _read_links(text: str, references: Collection[str]) -> Iterator[str | Inline
 def _blank(extension: re.Match[str]) -> str:
     if extension["code"]:
         return extension[0]
-    mark = extension["quote"] or ""
-    lines = extension[0].count("\n")
-    return mark + "\n" * lines
-
-
-def _find_texts(
-    document: str, content: str, position: int, end: int
-) -> Iterator[tuple[str, int, int]]:
-    """Yield the texts between hard breaks, each in one line, and where they begin and end.
-
-    The last text ends before a line that does not stand in the document in these words.
-    """
-    lines: list[str] = []
-    start = position
-    for content_line in content.split("\n"):
-        line = content_line.strip().removesuffix("\\")
-        place = document.find(line, position, end)
-        if place < 0:
-            break
-        if not lines:
-            start = place
-        lines.append(line)
-        position = place + len(line)
-        if _HARD_BREAK.match(document, position):
-            yield " ".join(lines), start, position
-            lines = []
-    if lines:
-        yield " ".join(lines), start, position
+    line_ends = _LINE_END.findall(extension[0])
+    return (extension["quote"] or "") + "".join(line_ends)
 
 
 def _escape(text: str) -> str:
-    mark = _BLOCK_MARK.match(text)
-    if mark is None:
-        return text
-    return f"{mark[0]}\\{text[mark.end() :]}"
+    return _BLOCK_MARK.sub(r"\g<0>\\", text, count=1)
+
+
+def _escape_cell(text: str) -> str:
+    """Escape a bar, which would end the cell."""
+    return re.sub(r"(?<!\\)\|", r"\\|", text)

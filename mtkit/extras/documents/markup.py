@@ -1,4 +1,4 @@
-"""Where the elements of an XML or HTML document stand in its text."""
+"""Where the elements of XML stand in its text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import unescape
-from typing import Any
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
@@ -14,18 +13,12 @@ from mtkit.extras.documents.units import DocumentError
 
 MAX_DEPTH = 200
 """Most elements within each other."""
-_STATEMENT = r"\{[%{#][^{}]*[%}#]\}"
-"""A statement or a placeholder of a template, whose `>` does not end a tag."""
-TAG = (
-    r"<![^<>]*>|<(?P<end>/?)(?P<name>[^\s/>\"'<!?][^\s/>\"'<!?{]*)"
-    rf"(?:{_STATEMENT}|[^<>\"']|\"[^\"]*\"|'[^']*')*+>"
-)
-"""A pattern for a declaration or a tag; nothing in it begins another tag, except in quotes."""
-MARKUP = re.compile(
-    rf"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|{TAG}",
+_MARKUP = re.compile(
+    r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>"
+    r"|<(?P<end>/?)(?P<name>[^\s/>!]+)(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>",
     re.DOTALL,
 )
-"""A comment, a section, a declaration or a tag."""
+"""A comment, a section, an instruction or a tag of XML that is well-formed."""
 _ATTRIBUTE = re.compile(r"\s([^\s=>\"']+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 
 
@@ -35,7 +28,7 @@ class Element:
 
     document: str
     name: str
-    """The name as it is written, which may have a prefix."""
+    """The name as it is written, which may have a prefix; empty for a comment or a section."""
     start: int
     inner_start: int
     """Where the start tag ends."""
@@ -83,13 +76,6 @@ class Element:
                 return child
         return None
 
-    def ancestor(self, name: str) -> Element | None:
-        """Return the nearest element of a name around this one."""
-        outer = self.parent
-        while outer is not None and outer.local_name != name:
-            outer = outer.parent
-        return outer
-
     def inherited(self, attribute: str) -> str | None:
         """Return an attribute of the nearest element that has it: this one or one around it."""
         own = self.attributes.get(attribute)
@@ -99,57 +85,44 @@ class Element:
 
 
 def read_elements(document: str, *names: str) -> Iterator[Element]:
-    """Yield the outermost elements of XML that have one of the names, each with all that it holds.
+    """Yield the elements of XML that have one of the names, inner ones first.
 
     Raises:
         DocumentError: the document is not well-formed, declares entities, or is nested too deeply.
     """
     _check_xml(document)
-    open_elements: list[Element] = []
-    wanted: Element | None = None
-    for token in MARKUP.finditer(document):
-        name = token["name"]
-        if name is None:
-            continue
+    open_elements = [Element(document, "", 0, 0, None)]
+    for token in _MARKUP.finditer(document):
         if token["end"]:
             element = open_elements.pop()
-            element.inner_end, element.end = token.span()
         else:
-            parent = open_elements[-1] if open_elements else None
-            element = Element(document, name, *token.span(), parent)
-            if len(open_elements) == MAX_DEPTH:
-                raise DocumentError(element.start, f"over {MAX_DEPTH} elements within each other")
-            # The children of other elements are not kept: the root would hold the whole document.
-            if wanted is not None and parent is not None:
-                parent.children.append(element)
-            elif element.local_name in names:
-                wanted = element
-            if not token[0].endswith("/>"):
+            parent = open_elements[-1]
+            element = Element(document, token["name"] or "", *token.span(), parent)
+            parent.children.append(element)
+            if element.name and not token[0].endswith("/>"):
+                if len(open_elements) > MAX_DEPTH:
+                    problem = f"over {MAX_DEPTH} elements within each other"
+                    raise DocumentError(element.start, problem)
                 open_elements.append(element)
                 continue
-            element.inner_end = element.end = element.inner_start
-        if element is wanted:
+        element.inner_end = max(token.start(), element.inner_start)
+        element.end = token.end()
+        if element.local_name in names:
             yield element
-            wanted = None
 
 
 def _check_xml(document: str) -> None:
+    entity = document.find("<!ENTITY")
+    if entity >= 0:
+        raise DocumentError(entity, "declares entities; remove <!DOCTYPE …>")
     parser = expat.ParserCreate("utf-8")
-
-    def refuse_declarations(*doctype: Any) -> None:
-        *_, has_declarations = doctype
-        if has_declarations:
-            place = document.find("<!DOCTYPE")
-            raise DocumentError(place, "<!DOCTYPE …> declares entities; remove it")
-
-    parser.StartDoctypeDeclHandler = refuse_declarations
+    content = document.encode()
     try:
-        parser.Parse(document.encode(), True)
+        parser.Parse(content, True)
     except expat.ExpatError as error:
-        lines = document.split("\n", error.lineno - 1)
-        place = len(document) - len(lines[-1])
+        before = content[: parser.ErrorByteIndex].decode(errors="ignore")
         reason = expat.ErrorString(error.code)
-        raise DocumentError(place, f"not well-formed XML: {reason}") from None
+        raise DocumentError(len(before), f"not well-formed XML: {reason}") from None
 
 
 def with_attribute(tag: str, name: str, value: str) -> str:

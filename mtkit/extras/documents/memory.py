@@ -10,7 +10,7 @@ from mtkit.artifacts.output import check_output
 from mtkit.corpus.importers import find_importer, name_suffixes
 from mtkit.corpus.text import compose, is_blank
 from mtkit.errors import UserError
-from mtkit.extras.documents.parts import DocumentPart
+from mtkit.extras.documents.formats import DocumentPart
 from mtkit.extras.documents.units import Replacement, Target, TextUnit
 from mtkit.report import plural, say
 

@@ -1,15 +1,16 @@
-"""Subtitles (`.srt`, `.vtt`): cues whose sentence goes on in the next are translated together."""
+"""Subtitles (`.srt`, `.vtt`): lines whose sentence goes on in the next are translated together."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import accumulate
 
-from mtkit.corpus.characters import first_letter, is_small
-from mtkit.extras.documents.shares import divide_text
-from mtkit.extras.documents.units import DocumentError, Replacement, Target, TextUnit, find_line_end
+from mtkit.corpus.characters import first_letter, is_mark, is_small, is_space
+from mtkit.corpus.languages import UNSPACED_SCRIPTS, main_script
+from mtkit.extras.documents.units import DocumentError, Replacement, Target, TextUnit
 
 _TIMES = r"[ \t]*(?:\d+:)?\d+:\d\d[.,]\d+[ \t]*-->[^\n]*"
 _CUE = re.compile(
@@ -17,88 +18,96 @@ _CUE = re.compile(
     re.MULTILINE,
 )
 """The times of a cue, and the lines after them until a blank one or the next cue."""
-_LINE = re.compile(r"[ \t]*(?P<text>\S(?:[^\n]*\S)?)")
-_SPEECH = re.compile(
-    r"^[ \t]*[-–—][ \t]*(?P<text>(?:<[^<>\n]*>|\{[^{}\n]*\})*\w(?:[^\n]*\S)?)", re.MULTILINE
+_LINE = re.compile(
+    r"[ \t]*(?P<dash>[-–—](?:[ \t]+|(?=[^\W\d_]|[<{])))?(?P<text>\S(?:[^\n]*\S)?)[ \t\r]*(?:\n|\Z)"
 )
+"""A line; a dash before it marks a speaker."""
 _TAG = re.compile(r"<[^<>]*>|\{[^{}]*\}")
-_END = re.compile(r"[.!?…。！？:\"”’')\]♪]\Z")
-MAX_JOINED_CUES = 6
-"""Most cues that are translated as one sentence."""
-
-
-Cue = Sequence[re.Match[str]]
-"""The lines of a subtitle."""
+_END = re.compile(r"[.!?…。！？♪:\]][\"”’')]*\Z")
+MAX_JOINED_LINES = 12
+"""Most lines that are translated as one sentence."""
+_WORD = re.compile(r"(?:<[^<>]*>|\S)+\s*")
+_CHARACTER = re.compile(r"<[^<>]*>|[!-~]+|.")
+"""A tag, a word in ASCII, or a character."""
 
 
 def read_subtitles(document: str) -> Iterator[TextUnit]:
-    """Yield a unit for each sentence, and for each line of a dialogue.
+    """Yield a unit for each sentence, or for the lines up to the end of one.
 
     Raises:
         DocumentError: no line has the times of a cue.
     """
-    if not _CUE.search(document):
-        raise DocumentError(0, "no cue with times such as 00:01:02,500 --> 00:01:04,000")
-    joined: list[Cue] = []
-    for cue in _read_cues(document):
-        if joined and not _goes_on(joined, cue):
-            yield _unit_of(joined)
-            joined = []
-        joined.append(cue)
-    if joined:
-        yield _unit_of(joined)
-
-
-def _read_cues(document: str) -> Iterator[Cue]:
-    """Yield the lines of each cue; the lines of a dialogue one by one, without their dashes."""
+    joined: list[re.Match[str]] = []
     for cue in _CUE.finditer(document):
-        start, end = cue.span("text")
-        lines = list(_LINE.finditer(document, start, end))
-        speeches = list(_SPEECH.finditer(document, start, end))
-        is_dialogue = len(lines) > 1 and len(lines) == len(speeches)
-        if is_dialogue:
-            for speech in speeches:
-                yield [speech]
-        elif lines:
-            yield lines
+        for line in _LINE.finditer(document, *cue.span("text")):
+            if joined and not _goes_on(joined, line):
+                yield _unit_of(joined)
+                joined = []
+            joined.append(line)
+    if not joined:
+        raise DocumentError(0, "no cue with times such as 00:01:02,500 --> 00:01:04,000")
+    yield _unit_of(joined)
 
 
-def _goes_on(cues: Sequence[Cue], following: Cue) -> bool:
-    """Return whether the sentence of the last cue goes on in the following one."""
-    last = " ".join(line["text"] for line in cues[-1])
-    next_text = " ".join(line["text"] for line in following)
+def _goes_on(lines: Sequence[re.Match[str]], following: re.Match[str]) -> bool:
+    """Return whether the sentence of the last line goes on in the following one."""
+    last = lines[-1]
+    if following["dash"] or _END.search(_TAG.sub("", last["text"])):
+        return False
+    is_in_same_cue = last.end() == following.start()
+    if is_in_same_cue:
+        return True
     # A tag belongs to its cue: joined, its words could go to another one.
-    if _TAG.search(last) or _TAG.search(next_text):
+    has_tag = _TAG.search(last["text"]) or _TAG.search(following["text"])
+    if has_tag or len(lines) >= MAX_JOINED_LINES:
         return False
-    if len(cues) == MAX_JOINED_CUES or _END.search(last):
-        return False
-    if following[0].re is _SPEECH:  # another speaker
-        return False
-    letter = first_letter(next_text)
-    begins_small = letter != "" and is_small(letter)
-    return begins_small or last.endswith(",")
+    letter = first_letter(following["text"])
+    return last["text"].endswith(",") or (letter != "" and is_small(letter))
 
 
-def _unit_of(cues: Sequence[Cue]) -> TextUnit:
-    # The model reads a sentence as one line, without the ends of the lines of subtitles.
-    lines = [line["text"] for cue in cues for line in cue]
-    lengths = [len(line) for line in lines]
-    return TextUnit([" ".join(lines)], partial(_write_cues, cues, lengths))
+def _unit_of(lines: Sequence[re.Match[str]]) -> TextUnit:
+    text = " ".join(line["text"] for line in lines)
+    return TextUnit([text], partial(_write_lines, lines))
 
 
-def _write_cues(
-    cues: Sequence[Cue],
-    lengths: Sequence[int],
-    translations: Sequence[str],
-    target: Target,
+def _write_lines(
+    lines: Sequence[re.Match[str]], translations: Sequence[str], target: Target
 ) -> Iterator[Replacement]:
-    """Yield the lines of each cue: shares of the translation, as long as those of the source."""
-    divided = iter(divide_text(translations[0], lengths))
-    for cue in cues:
-        start = cue[0].start("text")
-        end = cue[-1].end("text")
-        document = cue[0].string
-        line_end = find_line_end(document[start:end])
-        lines = islice(divided, len(cue))
+    """Yield the lines: shares of the translation, as long as those of the source."""
+    lengths = [len(line["text"]) for line in lines]
+    for line, share in zip(lines, divide_text(translations[0], lengths), strict=True):
         # A blank line would end the cue.
-        yield Replacement(start, end, line_end.join(filter(None, lines)))
+        span = line.span("text") if share else line.span()
+        yield Replacement(*span, share)
+
+
+def divide_text(text: str, lengths: Sequence[int]) -> list[str]:
+    """Divide a text between words into parts with such shares of its length.
+
+    The last parts are empty if there are fewer words. A text in a script without spaces is divided
+    between any characters.
+    """
+    words = _WORD.findall(text)
+    if main_script([text]) in UNSPACED_SCRIPTS:
+        words = _find_characters(text)
+    ends = list(accumulate(lengths))
+    scale = ends[-1] / max(1, len(text))
+    parts = [""] * len(lengths)
+    position = 0
+    for word in words:
+        # A word belongs to the part in which its middle is.
+        middle = position + len(word) / 2
+        parts[bisect(ends, middle * scale)] += word
+        position += len(word)
+    return sorted((part.strip() for part in parts), key=lambda part: part == "")
+
+
+def _find_characters(text: str) -> list[str]:
+    """Return the characters of a text with the marks and spaces that follow them."""
+    characters: list[str] = []
+    for piece in _CHARACTER.findall(text):
+        if characters and (is_mark(piece[0]) or is_space(piece[0])):
+            characters[-1] += piece
+        else:
+            characters.append(piece)
+    return characters

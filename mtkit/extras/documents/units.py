@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from mtkit.corpus.characters import has_letters
+from mtkit.errors import UserError
 
+_ESCAPE = re.compile(r"\\(?:\r?\n[ \t\f]*|u([0-9A-Fa-f]{4})|([0-7]{3})|(.))")
+_CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _IN_LINE = re.compile(r"\S(?:[^\n]*\S)?")
 """A line without the spaces around it."""
 
@@ -83,13 +87,37 @@ def splice(text: str, edits: Iterable[Replacement]) -> str:
     return "".join(pieces)
 
 
-def find_line_end(text: str) -> str:
-    """Return how the lines of a text end."""
-    return "\r\n" if "\r\n" in text else "\n"
-
-
 def find_lines(text: str) -> Iterator[tuple[int, int]]:
     """Yield where each line of a text begins and ends that has letters, without spaces around."""
     for match in _IN_LINE.finditer(text):
         if has_letters(match[0]):
             yield match.span()
+
+
+def unescape_backslashes(text: str) -> str:
+    """Return a text without the escapes of C and Java."""
+    unescaped = _ESCAPE.sub(_unescape, text)
+    # Java writes a character such as an emoji as two units of UTF-16.
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _unescape(match: re.Match[str]) -> str:
+    unit, octal, letter = match.groups()
+    if unit:
+        return chr(int(unit, 16))
+    if octal:
+        return chr(int(octal, 8))
+    return _CHARACTERS.get(letter, letter or "")  # "": a line goes on in the next one
+
+
+def import_package(name: str) -> Any:
+    """Import a module of a package that only some documents need.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    try:
+        return import_module(name)
+    except ImportError:
+        problem = "this document needs another package: pip install 'mtkit[documents]'"
+        raise UserError(problem) from None

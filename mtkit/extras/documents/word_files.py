@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from html import unescape
 from itertools import groupby
@@ -16,8 +16,10 @@ from mtkit.extras.documents.units import TextUnit, unit_at
 
 _TEXT = '<w:t xml:space="preserve">'
 _END = "</w:t></w:r>"
-_IGNORED = ("pPr", "proofErr", "lastRenderedPageBreak")
+_IGNORED = ("pPr", "proofErr", "lastRenderedPageBreak", "del", "moveFrom")
 """Elements of a paragraph that need not stay between its texts."""
+_ACCEPTED = ("ins", "moveTo", "smartTag")
+"""Elements around runs that are read as if only the runs were there."""
 _SPACES = ("tab", "br", "cr", "noBreakHyphen")
 """Elements of a run that stand within its text."""
 _OF_TEXT = {"rPr", "t", *_SPACES}
@@ -27,43 +29,44 @@ _FIELD_END = re.compile(r"w:fldCharType=\"(begin|end)\"")
 
 
 def read_word(document: str) -> Iterator[TextUnit]:
-    """Yield a unit for each paragraph that has a text."""
+    """Yield a unit for each paragraph that has a text; text boxes divide a paragraph."""
     for paragraph in read_elements(document, "p"):
-        parts = [child for child in paragraph.children if child.local_name not in _IGNORED]
-        base = _find_usual_format(parts)
-        if base is None:
-            continue
-        coded = NumberedText(_read_parts(parts, base))
-        write = partial(_write, coded, f"<w:r>{base}{_TEXT}")
-        start = parts[0].start
-        end = parts[-1].end
-        yield unit_at(coded.text, start, end, write)
+        children = [child for child in paragraph.children if child.local_name != "pPr"]
+        for has_box, group in groupby(children, _has_box):
+            parts = list(group)
+            texts = list(_find_parts(parts))
+            base = _find_usual_format(texts)
+            if base is not None and not has_box:
+                coded = NumberedText(_read_parts(texts, base))
+                write = partial(_write, coded, f"<w:r>{base}{_TEXT}")
+                yield unit_at(coded.text, parts[0].start, parts[-1].end, write)
 
 
-def _find_usual_format(parts: Sequence[Element]) -> str | None:
+def _has_box(part: Element) -> bool:
+    """Return whether a part of a paragraph holds paragraphs, which are read before it."""
+    return "<w:txbxContent" in part.raw
+
+
+def _find_parts(children: Iterable[Element]) -> Iterator[Element]:
+    """Yield the runs and codes of a paragraph, as if its tracked changes were accepted."""
+    for child in children:
+        if child.local_name in _ACCEPTED:
+            yield from _find_parts(child.children)
+        elif child.local_name not in _IGNORED:
+            yield child
+
+
+def _find_usual_format(parts: Iterable[Element]) -> str | None:
     """Return the format of most letters, so that few texts stand between codes.
 
     Return None if there are no letters.
     """
     lengths = Counter[str]()
-    for run in _find_runs(parts):
-        format_ = _format_of(run)
-        for child in run.children:
-            if child.local_name == "t":
-                lengths[format_] += len(child.inner)
-    if not lengths.total():
-        return None
-    usual, _ = lengths.most_common(1)[0]
-    return usual
-
-
-def _find_runs(parts: Sequence[Element]) -> Iterator[Element]:
-    """Yield the runs of a paragraph and of its hyperlinks."""
     for part in parts:
-        if part.local_name == "hyperlink":
-            yield from part.children
-        else:
-            yield part
+        for run in (part, *part.children):  # those of a hyperlink
+            if run.child("t") is not None:
+                lengths[_format_of(run)] += len(run.inner)
+    return max(lengths, key=lengths.__getitem__, default=None)
 
 
 def _write(coded: NumberedText, begin: str, translation: str) -> str:
@@ -80,7 +83,7 @@ def _format_of(part: Element) -> str:
     return properties.raw
 
 
-def _read_parts(parts: Sequence[Element], base: str) -> Iterator[str | InlineCode]:
+def _read_parts(parts: Iterable[Element], base: str) -> Iterator[str | InlineCode]:
     """Yield the texts of a paragraph; what is not formatted like most of it, between codes.
 
     A field, with all its runs, and anything that is not a run of text are one code each.
@@ -101,7 +104,7 @@ def _read_parts(parts: Sequence[Element], base: str) -> Iterator[str | InlineCod
                 field += part.raw
             elif part.local_name == "hyperlink":
                 yield InlineCode(f"{_END}{part.tag}{resume}", "hyperlink")
-                yield from _read_parts(part.children, base)
+                yield from _read_parts(_find_parts(part.children), base)
                 yield InlineCode(f"{_END}</w:hyperlink>{resume}", "hyperlink", is_closing=True)
             elif field or not is_text:
                 yield InlineCode(f"{_END}{field}{part.raw}{resume}")

@@ -17,48 +17,41 @@ _OPEN_STATE = re.compile(r"\sstate=[\"'](?:new|initial|needs-)")
 """The state of a segment or target that is not complete."""
 _QUALIFIER = re.compile(r"\s(?:state-qualifier|subState)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
 """What says more about a state, and is not true of another translation."""
-_LANGUAGES = {"file": "target-language", "xliff": "trgLang"}
-"""The element and the attribute that name the target language, in version 1.2 and in version 2."""
+_LANGUAGES = {"source-language": "target-language", "srcLang": "trgLang"}
+"""The attributes that name both languages, in version 1.2 and in version 2."""
 
 
 def read_xliff(document: str) -> Iterator[TextUnit]:
     """Yield a unit for each text, and one for each file without a target language."""
-    holders: set[int] = set()
-    for segment in read_elements(document, "trans-unit", "segment"):
-        is_first_version = segment.local_name == "trans-unit"
-        holder = segment.ancestor("file" if is_first_version else "xliff")
-        if holder is not None and holder.start not in holders:
-            holders.add(holder.start)
-            yield TextUnit((), partial(_write_language, holder))
-        source = segment.child("source")
-        if source is not None and segment.inherited("translate") != "no":
-            yield _read_segment(segment, source)
+    for element in read_elements(document, "trans-unit", "segment", "file", "xliff"):
+        for from_name, to_name in _LANGUAGES.items():
+            attributes = element.attributes
+            if from_name in attributes and to_name not in attributes:
+                yield TextUnit((), partial(_write_language, element, to_name))
+        source = element.child("source")
+        if source is not None and element.inherited("translate") != "no":
+            yield _read_segment(element, source)
 
 
 def _read_segment(segment: Element, source: Element) -> TextUnit:
     coded = NumberedText(read_content(source, _PAIRS))
     target = segment.child("target")
-    tags = segment.tag
     translation = ""
+    is_reviewed = False
     if target is not None:
-        tags += target.tag
-        translated = NumberedText(read_content(target, _PAIRS), coded)
+        translated = NumberedText(read_content(target, _PAIRS))
         translation = translated.text.strip()
-    return TextUnit(
-        texts=[coded.text],
-        write=partial(_write_segment, segment, source, coded),
-        translation=translation,
-        is_reviewed=_OPEN_STATE.search(tags) is None,
-        has_mark=True,
-    )
+        is_open = _OPEN_STATE.search(segment.tag + target.tag)
+        is_reviewed = not is_open and translated.codes == coded.codes
+    write = partial(_write_segment, segment, source, coded)
+    return TextUnit([coded.text], write, translation, is_reviewed, has_mark=True)
 
 
 def _write_language(
-    holder: Element, translations: Sequence[str], target: Target
+    holder: Element, attribute: str, translations: Sequence[str], target: Target
 ) -> Iterator[Replacement]:
     """Yield what adds the target language to a file that lacks it."""
-    attribute = _LANGUAGES[holder.local_name]
-    if target.language is not None and attribute not in holder.attributes:
+    if target.language is not None:
         tag = with_attribute(holder.tag, attribute, target.language)
         yield Replacement(holder.start, holder.inner_start, tag)
 
@@ -96,11 +89,9 @@ def _write_segment(
     if existing is not None:
         yield Replacement(existing.start, existing.end, written)
         return
-    # A new target stands in a line of its own if the element before it does.
+    # A new target stands in a line of its own if the source does.
     before = segment.child("seg-source") or source
-    document = source.document
-    line_start = document.rfind("\n", 0, before.start)
-    indent = document[max(0, line_start) : before.start]
+    indent = source.document[segment.inner_start : source.start]
     if not indent.strip():
         written = indent + written
     yield Replacement(before.end, before.end, written)

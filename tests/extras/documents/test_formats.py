@@ -22,9 +22,9 @@ from lxml import etree
 from documents import opened, translate_cats, translated
 from mtkit.corpus.importers import find_importer
 from mtkit.errors import UserError
-from mtkit.extras.documents import parts
+from mtkit.extras.documents import formats
 from mtkit.extras.documents.codes import InlineCode, NumberedText
-from mtkit.extras.documents.shares import divide_text
+from mtkit.extras.documents.subtitles import divide_text
 
 DOCUMENTS = {
     "strings.xml": r"""<?xml version="1.0" encoding="utf-8"?>
@@ -75,7 +75,6 @@ cot = it''s '{'cot'}' of {0}
 cot =\\ and a cat
 cot =
 """,
-    "a.ini": '; cot\n[cot]\ncot = a cat\ncot="cat"\n\n# cot\ncot: cat\n',
     "a.ftl": """# cot
 -cot = a cat
 b = Hello { $n }, cat
@@ -140,7 +139,7 @@ def test_the_same_texts_give_the_same_bytes(name: str, encoding: str, line_end: 
     [
         ("a.xml", "<a>\n", "a.xml:1: XML of an unknown kind"),
         ("a.xml", "<resources>\n<a>", "a.xml:2: not well-formed XML"),
-        ("a.xlf", '<!DOCTYPE a [<!ENTITY b "c">]><xliff/>', "declares entities; remove it"),
+        ("a.xlf", '<!DOCTYPE a [<!ENTITY b "c">]><xliff/>', "declares entities; remove"),
         ("a.xlf", "<a>" * 300 + "</a>" * 300, "over 200 elements within each other"),
         ("a.json", "[" * 100_000, "nested too deeply"),
         ("a.json", '{"a": "\n"}', "a.json:1: not JSON"),
@@ -148,8 +147,8 @@ def test_the_same_texts_give_the_same_bytes(name: str, encoding: str, line_end: 
         ("a.ftl", "a = { $b", "a.ftl:1: not Fluent"),
         ("a.docx", b"PK\3\4", "is damaged or encrypted"),
         ("a.md", b"caf\xe9", "a.md: is not in utf-8"),
-        ("a.html", "<meta charset='base64'>cat", "declares the unknown encoding 'base64'; "),
-        ("a.html", "<meta charset='undefined'>cat", "declares the unknown encoding"),
+        ("a.html", "<meta charset='base64'>cat", "a.html: is not in base64"),
+        ("a.html", "<meta charset='undefined'>cat", "a.html: is not in undefined"),
     ],
 )
 def test_a_hostile_document_is_an_error_in_one_line(
@@ -248,17 +247,15 @@ def test_the_lines_of_a_dialogue_keep_their_dashes_and_tags() -> None:
     assert out.decode().endswith("- TWO DOGS RUN.\n- <I>A CAT RAN.</I>\n")
 
 
-def test_a_code_of_the_target_alone_gets_a_number_of_its_own() -> None:
-    source = NumberedText(["one", InlineCode("<x/>"), "two", InlineCode("<x/>")])
-    codes: list[str | InlineCode] = [
-        InlineCode("<y/>"),
-        "eins",
-        InlineCode("<x/>"),
-        "zwei",
-        InlineCode("<x/>"),
-    ]
-    assert source.text == "one<1/>two<2/>"
-    assert NumberedText(codes, source).text == "<3/>eins<1/>zwei<2/>"
+def test_codes_have_numbers_that_the_text_has_not() -> None:
+    text = NumberedText([InlineCode("<x/>"), "<3> two", InlineCode("<y/>")])
+    assert text.text == "<4/><3> two<5/>"
+    assert text.restore("<5/><3> zwei<4/>", str.upper) == "<y/><3> ZWEI<x/>"
+
+
+def test_words_stay_apart_when_a_code_between_them_is_lost() -> None:
+    text = NumberedText(["one", InlineCode("<x/>"), "two, ", InlineCode("<y/>"), "three"])
+    assert text.restore("eins<1/>zwei, drei", str) == "eins zwei, drei<x/><y/>"
 
 
 def test_cues_of_one_sentence_share_its_translation() -> None:
@@ -292,20 +289,63 @@ def test_a_cue_with_a_tag_is_translated_alone(first: str, second: str) -> None:
     assert texts == [first, second]
 
 
+def test_blocks_and_settings_of_webvtt_stay() -> None:
+    document = """WEBVTT - cot
+Kind: cot
+
+STYLE
+::cue { color: cot }
+
+REGION
+id:cot
+
+NOTE
+cot cot
+
+1
+00:00:01.000 --> 00:00:02.000 region:cot line:10% align:start
+<v Anna>A cat!</v>
+Two cats,
+
+00:02.000 --> 00:03.000
+and a cat
+
+NOTE cot
+"""
+    for line_end in ("\n", "\r\n"):
+        content = document.replace("\n", line_end)
+        assert translated(content, "a.vtt").decode() == content.replace("cat", "kätzé")
+
+
 def test_a_cue_ends_before_the_next_one_without_a_blank_line() -> None:
     times = "00:00:01,000 --> 00:00:02,000"
     document = f"1\n{times}\nA cat.\n12\n2\n{times}\nThe cat\n{times}\nA cat"
     for line_end in ("\n", "\r\n"):
         content = document.replace("\n", line_end)
         texts = [line.text for line in opened(content, "a.srt").lines(0)]
-        assert texts == ["A cat. 12", "The cat", "A cat"]
+        assert texts == ["A cat.", "The cat", "A cat"]
         assert translated(content, "a.srt").decode() == content.replace("cat", "kätzé")
 
 
-def test_a_document_of_word_keeps_formatting_fields_and_other_files() -> None:
-    def run(text: str, properties: str = "") -> str:
-        return f'<w:r>{properties}<w:t xml:space="preserve">{text}</w:t></w:r>'
+def run(text: str, properties: str = "") -> str:
+    """Return a run of Word."""
+    return f'<w:r>{properties}<w:t xml:space="preserve">{text}</w:t></w:r>'
 
+
+def translated_word(body: str) -> str:
+    """Return the translated text of a document of Word, and check that other files stay."""
+    document = f'<w:document xmlns:w="w" xmlns:mc="mc"><w:body>{body}</w:body></w:document>'
+    content = io.BytesIO()
+    with ZipFile(content, "w") as archive:
+        archive.writestr("word/document.xml", document)
+        archive.writestr("word/media/cat.png", b"cat")
+    out = ZipFile(io.BytesIO(translated(content.getvalue(), "a.docx")))
+    assert out.read("word/media/cat.png") == b"cat"
+    written = out.read("word/document.xml").decode()
+    return written[written.index("<w:body>") + 8 : written.index("</w:body>")]
+
+
+def test_a_document_of_word_keeps_formatting_fields_and_other_files() -> None:
     bold = "<w:rPr><w:b/></w:rPr>"
     begin, end = (f'<w:r><w:fldChar w:fldCharType="{side}"/></w:r>' for side in ("begin", "end"))
     field = f"{begin}{run('cot')}{end}"
@@ -313,14 +353,23 @@ def test_a_document_of_word_keeps_formatting_fields_and_other_files() -> None:
         f"<w:p><w:pPr/>{run('The cat and ')}{run('a fat cat', bold)}{field}{run(' or cat')}</w:p>"
     )
     link = f'<w:p><w:hyperlink w:anchor="cot">{run("a cat", bold)}</w:hyperlink></w:p>'
-    document = f'<w:document xmlns:w="w"><w:body>{text}<w:p/>{link}</w:body></w:document>'
-    content = io.BytesIO()
-    with ZipFile(content, "w") as archive:
-        archive.writestr("word/document.xml", document)
-        archive.writestr("word/media/cat.png", b"cat")
-    out = ZipFile(io.BytesIO(translated(content.getvalue(), "a.docx")))
-    assert out.read("word/document.xml").decode() == document.replace("cat", "kätzé")
-    assert out.read("word/media/cat.png") == b"cat"
+    assert translated_word(f"{text}<w:p/>{link}") == f"{text}<w:p/>{link}".replace("cat", "kätzé")
+
+
+def test_a_text_box_of_word_is_translated_in_both_of_its_forms() -> None:
+    box = f"<w:txbxContent><w:p>{run('a cat')}</w:p></w:txbxContent>"
+    forms = f"<mc:Choice>{box}</mc:Choice><mc:Fallback>{box}</mc:Fallback>"
+    drawing = f"<w:r><mc:AlternateContent>{forms}</mc:AlternateContent></w:r>"
+    body = f"<w:p>{run('The cat')}{drawing}{run('and a cat')}</w:p>"
+    assert translated_word(body) == body.replace("cat", "kätzé")
+
+
+def test_tracked_changes_of_word_are_accepted_in_a_translation() -> None:
+    deleted = "<w:del><w:r><w:delText>cot</w:delText></w:r></w:del>"
+    body = f"<w:p>{run('A ')}<w:ins>{run('cat')}</w:ins>{deleted}{run('.')}</w:p>"
+    assert translated_word(body) == f"<w:p>{run('A kätzé.')}</w:p>"
+    body = body.replace("cat", "dog")
+    assert translated_word(body) == body
 
 
 def damaged(document: str, random: Random) -> str:
@@ -355,7 +404,7 @@ def test_a_damaged_document_is_refused_or_what_is_written_can_be_read_again(name
 
 
 def test_a_document_of_too_many_texts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "MAX_UNITS", 2)
+    monkeypatch.setattr(formats, "MAX_UNITS", 2)
     assert opened('["a", "b"]', "a.json").count() == 2
     with pytest.raises(UserError, match="has over 2 texts; divide it"):
         opened('["a", "b", "c"]', "a.json")
@@ -370,13 +419,10 @@ def test_an_element_of_html_that_stays_ends_at_its_own_tag() -> None:
     assert translated(document, "a.html").decode() == expected
 
 
-def test_plurals_of_android_keep_their_items_and_get_the_missing_forms() -> None:
-    other = '<item quantity="other" tools:ignore="cot"><![CDATA[<b>%d</b> a & cats]]></item>'
-    items = f'\n <item quantity="zero">no cat</item>\n <!-- cot -->\n {other}\n'
-    document = f"<resources><plurals>{items}</plurals></resources>"
-    one = other.replace("other", "one")
-    expected = document.replace(other, f"{other}\n {one}").replace("cat", "kätzé")
-    assert translated(document, "strings.xml").decode() == expected
+def test_an_escaped_space_ends_a_string_of_android() -> None:
+    document = "<resources><string>cat\\ \n</string><string> a\n\\@ cat </string></resources>"
+    out = translated(document, "strings.xml").decode()
+    assert "<string>kätzé\\u0020\n</string><string> a @ kätzé </string>" in out
 
 
 def test_spaces_around_a_text_of_html_stay() -> None:
@@ -395,14 +441,19 @@ def test_statements_of_templates_are_parts_of_a_tag() -> None:
     assert translated(document, "a.html").decode() == expected
 
 
-def test_a_script_and_a_title_end_at_their_first_end_tag() -> None:
+def test_a_sign_in_a_quoted_placeholder_does_not_end_a_tag() -> None:
+    document = """<p title="{{ cot|default:"x > y" }}" id='{{ 'cot>' }}'>cat</p> {{ cat"""
+    out = translated(document, "a.html").decode()
+    assert out == document.replace(">cat<", ">kätzé<").replace("{{ cat", "{{ kätzé")
+
+
+def test_a_script_ends_at_its_first_end_tag() -> None:
     document = (
-        """<title>{% block cot %}The <script> cat{% endblock %}</title>"""
+        """<title>{% block cot %}The cat{% endblock %}</title>"""
         """<script>document.write('<script src="cot"><\\/script>')</script>"""
-        """<p>cat</p><title translate=no>cot</title><SCRIPT>"cot"</SCRIPT >cat<style>cot <p>cot"""
+        """<p>cat</p><SCRIPT>"cot"</SCRIPT >cat<style>cot <p>cot"""
     )
-    expected = document.replace("<script> cat", "&lt;script&gt; cat").replace("cat", "kätzé")
-    assert translated(document, "a.html").decode() == expected
+    assert translated(document, "a.html").decode() == document.replace("cat", "kätzé")
 
 
 def test_a_fluent_text_below_its_key_keeps_its_indent() -> None:
@@ -419,13 +470,36 @@ b = { $n ->
     {"."}A kätzé runs in the park.
 b = { $n ->
    *[other]
-        {"."}{ $n } kätzés
-    } .at a kätzé in the park.
+        {"."}{ $n } kätzés at a kätzé in the park.
+    }
 """
     for line_end in ("\n", "\r\n"):
         content = document.replace("\n", line_end)
         out = translated(content, "a.ftl", lambda text: translate_cats(f".{text}"))
         assert out.decode() == expected.replace("\n", line_end)
+
+
+def test_each_variant_of_fluent_gets_a_whole_sentence() -> None:
+    document = """a = In { $n ->
+    [one] a cat
+   *[other] { $n } cats { $m ->
+       *[cot]
+            and { "dogs" }
+    }
+} we trust.
+"""
+    texts = [line.text for line in opened(document, "a.ftl").lines(0)]
+    assert texts == ["In a cat we trust.", 'In { $n } cats and { "dogs" } we trust.']
+    assert translated(document, "a.ftl").decode() == """a = { $n ->
+    [one] In a kätzé we trust.
+   *[other] { $m ->
+       *[cot]
+            In { $n } kätzés and { "dogs" } we trust.
+    }
+}
+"""
+    many = "".join(f"{{ $n{number} ->\n *[a] cat\n}} " for number in range(99))
+    assert translated(f"a = {many}\n", "a.ftl").decode() == f"a = {many}\n"
 
 
 def test_extensions_of_markdown_stay() -> None:
@@ -472,44 +546,16 @@ def test_links_of_markdown_keep_their_labels() -> None:
     assert out.decode() == text + labels
 
 
-def test_a_cell_with_an_escaped_bar_stays_and_the_next_one_is_translated() -> None:
+def test_bars_within_cells_are_escaped() -> None:
     head = "| a | b |\n|---|---|\n"
-    out = translated(head + "| no \\| cat | cat |\n", "a.md")
-    assert out.decode() == head + "| no \\| cat | kätzé |\n"
+    out = translated(head + "| a \\| cat | cat |\n", "a.md", lambda text: f"{text}|")
+    assert out.decode() == "| a\\| | b\\| |\n|---|---|\n| a \\| cat\\| | cat\\| |\n"
 
 
-def test_comments_and_values_of_several_lines_stay_in_an_ini() -> None:
-    document = """[cot]
-cot = cat ; cot
-cot = "cat; cat" # cot
-cot = ; cot
-cot = cot
-    cot: cot
-
-    # cot
-    cot
-cot =
-  cot = cot
-  cot
-[cot]
-  cot = cat
-  ; cot
-  cot = cat
-"""
-    for line_end in ("\n", "\r\n"):
-        content = document.replace("\n", line_end)
-        assert translated(content, "a.ini").decode() == content.replace("cat", "kätzé")
-
-
-@pytest.mark.parametrize(
-    ("value", "translation"), [('"cat"', 'a "cat"'), ("'cat'", "l'cat"), ("cat", "a ; cat")]
-)
-def test_a_translation_that_would_end_early_in_an_ini_is_left_out(
-    value: str, translation: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    document = f"cot = {value}\n"
-    assert translated(document, "a.ini", lambda text: translation).decode() == document
-    assert "left 1 text as in the source" in capsys.readouterr().err
+def test_an_escaped_backslash_is_no_hard_line_break() -> None:
+    document = "one\\\\\ntwo\\\nthree  \nfour\n"
+    texts = [line.text for line in opened(document, "a.md").lines(0)]
+    assert texts == ["one\\\\ two", "three", "four"]
 
 
 @pytest.mark.parametrize("attribute", ['mtype="protected"', 'translate="no"'])
@@ -525,28 +571,26 @@ def test_a_character_that_the_encoding_lacks_is_an_entity_or_leaves_the_text(
     declaration = "<?xml version='1.0' encoding='US-ASCII'?>"
     for name, document in {
         "a.html": "<META charset=latin1><p>cat</p>",
-        "a.xml": f"{declaration}<resources><string>cat</string></resources>",
+        "a.xlf": f"{declaration}<trans-unit><source>a</source><target>cat</target></trans-unit>",
     }.items():
         expected = document.replace("cat", "&#1082;&#1086;&#1090;").encode("ascii")
-        assert translated(document, name, lambda text: "кот") == expected
-    document = f"{declaration}<resources><string><![CDATA[a <b>cat]]></string></resources>"
-    out = translated(document, "a.xml", lambda text: "<b>кот")
-    assert etree.fromstring(out).findtext("string") == "<b>кот"
+        assert translated(document, name, lambda text: "кот", all_texts=True) == expected
     po = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=latin1\\n"\n\nmsgid "é"\nmsgstr ""\n'
     content = po.encode("latin-1")
     assert translated(content, "a.po", lambda text: "кот") == content
-    assert "left out 1 translation" in capsys.readouterr().err
+    assert "1 text left as in the source" in capsys.readouterr().err
 
 
 def test_bilingual_documents_are_corpora_of_what_is_complete() -> None:
     xliff = XLIFF.replace('<target state="new"/>', "<target>Kätzé</target>").replace(
         "</ph></source>",
-        '</ph></source><target><x id="2" equiv-text="{{a}}"/> A <g id="1">cat</g></target>',
+        '</ph></source><target><x id="2" equiv-text="{{a}}"/> A <g id="1">cat</g>'
+        '<ph id="3">b</ph></target>',
     )
     po = 'msgid "cat"\nmsgstr "kätzé"\n\n#, fuzzy\nmsgid "a"\nmsgstr "b"\n\nmsgid "c"\nmsgstr ""\n'
     expected = {
         "a.xlf": [
-            ("A <1>fat & cat</1> {{a}}<2/>", "{{a}} A <1>cat</1>"),
+            ("A <1>fat & cat</1> {{a}}<2/>", "{{a}} A <1>cat</1><2/>"),
             (" cat ", "Kätzé"),
             ("cat", "kept"),
         ],
