@@ -59,7 +59,8 @@ def _read_string(element: Element) -> Iterator[TextUnit]:
 
 def _read_text(text: str, quote: str) -> str:
     """Return a text without escapes, and with only the spaces that Android keeps."""
-    text = re.sub(r"(?<!\\)\"", "", text)
+    # A quote in a tag, as in <a href="…">, is meant as one.
+    text = re.sub(r"(?<!\\)\"(?![^<>]{0,200}>)", "", text)
     if not quote:
         text = re.sub(rf"(?<!\\){_SPACES}+", " ", text)
     return unescape_backslashes(text)

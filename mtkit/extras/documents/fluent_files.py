@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from mtkit.corpus.characters import is_capital
 from mtkit.extras.documents.codes import InlineCode, NumberedText
 from mtkit.extras.documents.units import (
     DocumentError,
@@ -17,6 +18,9 @@ from mtkit.extras.documents.units import (
     import_package,
 )
 
+_KEYS = ("accesskey", "commandkey", "key", "style")
+"""Attributes that are no texts."""
+_LINE_END = re.compile(r"\s*\n\s*(?=\S)")
 MAX_PIECES = 64
 """Most variants of a text, and what stands between them; a text with more stays."""
 _Piece = str | NumberedText
@@ -37,7 +41,7 @@ def read_fluent(document: str) -> Iterator[TextUnit]:
             raise DocumentError(entry.span.start, f"not Fluent: {entry.annotations[0].message}")
         if kind in ("Message", "Term"):
             for part in (entry, *entry.attributes):
-                if part.value is not None:
+                if part.value is not None and part.id.name not in _KEYS:
                     yield from _read_pattern(document, part.value.elements)
 
 
@@ -69,8 +73,14 @@ def _divide(document: str, elements: Sequence[Any]) -> Iterator[_Piece]:
             return
         raw = document[done:end]
         is_text = expression is None
-        content.append(re.sub(r"\s*\n\s*", " ", raw) if is_text else InlineCode(raw, meaning=raw))
+        content.append(_LINE_END.sub(_join, raw) if is_text else InlineCode(raw, meaning=raw))
     yield NumberedText(content)
+
+
+def _join(line_end: re.Match[str]) -> str:
+    """Return a space, unless a new sentence or a paragraph begins in the next line."""
+    begins_anew = line_end[0].count("\n") > 1 or is_capital(line_end.string[line_end.end()])
+    return line_end[0] if begins_anew else " "
 
 
 def _write(
@@ -84,7 +94,7 @@ def _write(
         else:
             text = piece.restore(next(left), _escape)
             # At the start of a line these begin an attribute or a variant.
-            written += re.sub(r"\A[.*[]", r'{"\g<0>"}', text)
+            written += re.sub(r"(?m)^(\s*)([.*[])", r'\g<1>{"\g<2>"}', text)
     yield Replacement(start, end, written)
 
 

@@ -39,8 +39,8 @@ def _write(has_arguments: bool, is_ascii: bool, translation: str) -> str:
     if has_arguments:
         translation = translation.replace("'", "''")
     characters = [_escape(character, is_ascii) for character in translation]
-    # Java ignores a space before the value, unless it is escaped.
-    return re.sub(r"\A ", r"\\ ", "".join(characters))
+    # A space at the start is ignored, unless it is escaped, and one at the end by some programs.
+    return re.sub(r"\A | \Z", r"\\u0020", "".join(characters))
 
 
 def _escape(character: str, is_ascii: bool) -> str:

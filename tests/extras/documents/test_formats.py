@@ -72,13 +72,14 @@ cot = a cat
   cot:caf\\u00e9 cat
 cot that''s {0} cat\\n
 cot = it''s '{'cot'}' of {0}
-cot =\\ and a cat
+cot = \\u0020and a cat\\u0020
 cot =
 """,
     "a.ftl": """# cot
 -cot = a cat
 b = Hello { $n }, cat
     .cot = a cat
+    .accesskey = cot
 c = { $cot ->
     [cot] a cat
    *[other] { $n } cats
@@ -419,6 +420,12 @@ def test_an_element_of_html_that_stays_ends_at_its_own_tag() -> None:
     assert translated(document, "a.html").decode() == expected
 
 
+def test_quotes_of_tags_in_a_section_of_android_stay() -> None:
+    section = '<![CDATA[<a href="cot">"a cat"</a>]]>'
+    out = translated(f"<resources><string>{section}</string></resources>", "strings.xml").decode()
+    assert '<![CDATA[<a href=\\"cot\\">a kätzé</a>]]>' in out.replace("no text", "cot")
+
+
 def test_an_escaped_space_ends_a_string_of_android() -> None:
     document = "<resources><string>cat\\ \n</string><string> a\n\\@ cat </string></resources>"
     out = translated(document, "strings.xml").decode()
@@ -456,10 +463,13 @@ def test_a_script_ends_at_its_first_end_tag() -> None:
     assert translated(document, "a.html").decode() == document.replace("cat", "kätzé")
 
 
-def test_a_fluent_text_below_its_key_keeps_its_indent() -> None:
+def test_a_fluent_text_below_its_key_keeps_its_indent_and_paragraphs() -> None:
     document = """a =
     A cat runs
     in the park.
+    Cats run.
+
+    a cat
 b = { $n ->
    *[other]
         { $n } cats
@@ -468,6 +478,9 @@ b = { $n ->
 """
     expected = """a =
     {"."}A kätzé runs in the park.
+    {"."}Cats run.
+
+    {"."}a kätzé
 b = { $n ->
    *[other]
         {"."}{ $n } kätzés at a kätzé in the park.
@@ -490,7 +503,9 @@ def test_each_variant_of_fluent_gets_a_whole_sentence() -> None:
 """
     texts = [line.text for line in opened(document, "a.ftl").lines(0)]
     assert texts == ["In a cat we trust.", 'In { $n } cats and { "dogs" } we trust.']
-    assert translated(document, "a.ftl").decode() == """a = { $n ->
+    assert (
+        translated(document, "a.ftl").decode()
+        == """a = { $n ->
     [one] In a kätzé we trust.
    *[other] { $m ->
        *[cot]
@@ -498,6 +513,7 @@ def test_each_variant_of_fluent_gets_a_whole_sentence() -> None:
     }
 }
 """
+    )
     many = "".join(f"{{ $n{number} ->\n *[a] cat\n}} " for number in range(99))
     assert translated(f"a = {many}\n", "a.ftl").decode() == f"a = {many}\n"
 
