@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from xml.sax.saxutils import escape
 
-from mtkit.extras.documents.codes import Content, NumberedText, read_content
+from mtkit.extras.documents.codes import Content, InlineCode, NumberedText, read_content
 from mtkit.extras.documents.markup import Element, read_elements
 from mtkit.extras.documents.units import DocumentError, TextUnit, unescape_backslashes, unit_at
 
@@ -39,28 +39,34 @@ def read_android(document: str) -> Iterator[TextUnit]:
 
 
 def _read_string(element: Element) -> Iterator[TextUnit]:
-    section = _CDATA.fullmatch(element.document, element.inner_start, element.inner_end)
-    span = section.span("text") if section else (element.inner_start, element.inner_end)
-    trimmed = _TRIMMED.match(element.document, *span)
+    start = element.inner_start
+    end = element.inner_end
+    escape_end: Callable[[str], str] = escape
+    section = _CDATA.fullmatch(element.document, start, end)
+    if section is not None:
+        start, end = section.span("text")
+        escape_end = _escape_section_end
+    trimmed = _TRIMMED.match(element.document, start, end)
     assert trimmed is not None
-    raw = trimmed["text"]
     start, end = trimmed.span("text")
+    raw = trimmed["text"]
     content: Content = [raw]
     if section is None:
         content = read_content(replace(element, inner_start=start, inner_end=end), _PAIRS)
     # The model need not read the quotes.
     quote = '"' if _QUOTED.fullmatch(raw) else ""
-    texts = [_read_text(part, quote) if isinstance(part, str) else part for part in content]
-    coded = NumberedText(texts)
+    coded = NumberedText(_read_part(part, quote) for part in content)
     if not raw.startswith(("@", "?")):
-        escape_end = _escape_section_end if section else escape
-        yield unit_at(coded.text, start, end, partial(_write, coded, quote, escape_end))
+        write = partial(_write, coded, quote, escape_end)
+        yield unit_at(coded.text, start, end, write)
 
 
-def _read_text(text: str, quote: str) -> str:
+def _read_part(part: str | InlineCode, quote: str) -> str | InlineCode:
     """Return a text without escapes, and with only the spaces that Android keeps."""
+    if isinstance(part, InlineCode):
+        return part
     # A quote in a tag, as in <a href="…">, is meant as one.
-    text = re.sub(r"(?<!\\)\"(?![^<>]{0,200}>)", "", text)
+    text = re.sub(r"(?<!\\)\"(?![^<>]{0,200}>)", "", part)
     if not quote:
         text = re.sub(rf"(?<!\\){_SPACES}+", " ", text)
     return unescape_backslashes(text)

@@ -14,8 +14,8 @@ _PLACEHOLDER = r"[%$#]?\{{1,2}[^<>{}]{1,60}\}{1,2}|%(?:\d+\$|\(\w+\))?[a-zA-Z@]"
 _SIGN = re.compile(rf"(</?\d{{1,7}}/?>|{_PLACEHOLDER})")
 """What may stand for a code."""
 _OPENING = re.compile(r"<\d+>")
-_MEANINGS = ("equiv-text", "equiv", "disp")
-"""Attributes that say what a code stands for."""
+_PROTECTED = re.compile(r"\s(?:mtype=[\"']protected|translate=[\"']no)[\"']")
+"""What marks an element that is not translated, in XLIFF 1.2 and 2."""
 _CDATA = "<![CDATA["
 
 
@@ -77,13 +77,17 @@ class NumberedText:
     def is_intact(self, translation: str) -> bool:
         """Return whether a translation has all codes once, and pairs within each other."""
         signs = [piece for piece in _SIGN.split(translation) if piece in self.codes]
-        opened: list[str] = []
+        if sorted(signs) != sorted(self._signs):
+            return False
+        opened = [""]
         for sign in signs:
             if _OPENING.fullmatch(sign):
                 opened.append(sign)
-            elif sign.startswith("</") and (not opened or opened.pop() != sign.replace("/", "")):
-                return False
-        return sorted(signs) == sorted(self._signs)
+            elif sign.startswith("</"):
+                opening = sign.replace("</", "<")
+                if opened.pop() != opening:
+                    return False
+        return True
 
     def restore(self, translation: str, escape: Callable[[str], str]) -> str:
         """Return a translation with its codes; at its end, if they are not intact."""
@@ -102,21 +106,22 @@ def read_content(element: Element, pairs: re.Pattern[str]) -> Iterator[str | Inl
 
     `pairs`: names of elements whose texts are translated; others are codes with all they hold.
     """
+    document = element.document
     done = element.inner_start
     for child in element.children:
-        yield unescape(element.document[done : child.start])
+        yield unescape(document[done : child.start])
         done = child.end
-        attributes = child.attributes
-        is_protected = attributes.get("mtype") == "protected" or attributes.get("translate") == "no"
+        is_pair = pairs.fullmatch(child.local_name) and child.end_tag != ""
         if child.raw.startswith(_CDATA):
             yield child.raw.removeprefix(_CDATA).removesuffix("]]>")
-        elif pairs.fullmatch(child.local_name) and child.end_tag and not is_protected:
+        elif is_pair and not _PROTECTED.search(child.tag):
             yield InlineCode(child.tag, child.name)
             yield from read_content(child, pairs)
             yield InlineCode(child.end_tag, child.name, is_closing=True)
         else:
             # What stands within a code, such as {name}, tells more than its attributes.
-            meanings = [unescape(child.inner), *map(attributes.get, _MEANINGS)]
-            meaning = next(filter(None, meanings), "")
+            meaning = unescape(child.inner)
+            for name in ("equiv-text", "equiv", "disp"):
+                meaning = meaning or child.attributes.get(name, "")
             yield InlineCode(child.raw, meaning=meaning.strip())
-    yield unescape(element.document[done : element.inner_end])
+    yield unescape(document[done : element.inner_end])

@@ -120,8 +120,9 @@ class Document(Input):
             for start, end in find_lines(text):
                 answer = next(answers)
                 lines.append(Replacement(start, end, answer.text))
-                if self.min_confidence is not None and answer.confidence is not None:
-                    is_sure = is_sure and answer.confidence >= self.min_confidence
+                confidence = answer.confidence
+                if self.min_confidence is not None and confidence is not None:
+                    is_sure = is_sure and confidence >= self.min_confidence
             translations.append(splice(text, lines))
         if not is_sure:
             self._problems[_UNSURE] += 1
@@ -131,7 +132,8 @@ class Document(Input):
         is_written = has_changed and has_texts and is_sure
         if not (is_written or unit.has_mark):
             return []
-        replacements = list(unit.write(translations, Target(self.language, is_sure)))
+        target = Target(self.language, is_sure)
+        replacements = list(unit.write(translations, target))
         if unit.texts and not replacements:
             self._problems[_UNSAFE] += 1
         return replacements

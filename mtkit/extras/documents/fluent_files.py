@@ -10,19 +10,13 @@ from typing import Any
 
 from mtkit.corpus.characters import is_capital
 from mtkit.extras.documents.codes import InlineCode, NumberedText
-from mtkit.extras.documents.units import (
-    DocumentError,
-    Replacement,
-    Target,
-    TextUnit,
-    import_package,
-)
+from mtkit.extras.documents.units import DocumentError, Replacement, Target, TextUnit
 
 _KEYS = ("accesskey", "commandkey", "key", "style")
 """Attributes that are no texts."""
 _LINE_END = re.compile(r"\s*\n\s*(?=\S)")
-MAX_PIECES = 64
-"""Most variants of a text, and what stands between them; a text with more stays."""
+MAX_PIECES = 63
+"""Most sentences of a text, and what stands between them; a text with more stays."""
 _Piece = str | NumberedText
 """A piece of the document that stays, or a sentence."""
 
@@ -31,14 +25,17 @@ def read_fluent(document: str) -> Iterator[TextUnit]:
     """Yield a unit for each text of a message or term, and of its attributes.
 
     Raises:
-        UserError: fluent.syntax is not installed.
+        ImportError: fluent.syntax is not installed.
         DocumentError: a part of the file is not Fluent.
     """
-    parser = import_package("fluent.syntax").FluentParser()
-    for entry in parser.parse(document).body:
+    from fluent.syntax import FluentParser
+
+    body: Any = FluentParser().parse(document).body
+    for entry in body:
         kind = type(entry).__name__
         if kind == "Junk":
-            raise DocumentError(entry.span.start, f"not Fluent: {entry.annotations[0].message}")
+            problem = entry.annotations[0].message
+            raise DocumentError(entry.span.start, f"not Fluent: {problem}")
         if kind in ("Message", "Term"):
             for part in (entry, *entry.attributes):
                 if part.value is not None and part.id.name not in _KEYS:
@@ -50,7 +47,8 @@ def _read_pattern(document: str, elements: Sequence[Any]) -> Iterator[TextUnit]:
     if len(pieces) <= MAX_PIECES:
         texts = [piece.text for piece in pieces if isinstance(piece, NumberedText)]
         start = elements[0].span.start
-        yield TextUnit(texts, partial(_write, start, elements[-1].span.end, pieces))
+        end = elements[-1].span.end
+        yield TextUnit(texts, partial(_write, start, end, pieces))
 
 
 def _divide(document: str, elements: Sequence[Any]) -> Iterator[_Piece]:
@@ -60,27 +58,34 @@ def _divide(document: str, elements: Sequence[Any]) -> Iterator[_Piece]:
     """
     content: list[str | InlineCode] = []
     for place, element in enumerate(elements):
-        done = element.span.start
+        start = done = element.span.start
         end = element.span.end
         expression = getattr(element, "expression", None)
         for variant in getattr(expression, "variants", ()):
             own = variant.value.elements
+            before = elements[:place]
+            after = elements[place + 1 :]
             yield document[done : own[0].span.start]
-            yield from _divide(document, [*elements[:place], *own, *elements[place + 1 :]])
+            yield from _divide(document, [*before, *own, *after])
             done = own[-1].span.end
-        if done > element.span.start:
+        if done > start:  # it has variants
             yield document[done:end]
             return
-        raw = document[done:end]
-        is_text = expression is None
-        content.append(_LINE_END.sub(_join, raw) if is_text else InlineCode(raw, meaning=raw))
+        raw = document[start:end]
+        if expression is None:
+            content.append(_LINE_END.sub(_join, raw))
+        else:
+            content.append(InlineCode(raw, meaning=raw))
     yield NumberedText(content)
 
 
 def _join(line_end: re.Match[str]) -> str:
     """Return a space, unless a new sentence or a paragraph begins in the next line."""
-    begins_anew = line_end[0].count("\n") > 1 or is_capital(line_end.string[line_end.end()])
-    return line_end[0] if begins_anew else " "
+    is_blank_line = line_end[0].count("\n") > 1
+    following = line_end.string[line_end.end()]
+    if is_blank_line or is_capital(following):
+        return line_end[0]
+    return " "
 
 
 def _write(
@@ -94,7 +99,7 @@ def _write(
         else:
             text = piece.restore(next(left), _escape)
             # At the start of a line these begin an attribute or a variant.
-            written += re.sub(r"(?m)^(\s*)([.*[])", r'\g<1>{"\g<2>"}', text)
+            written += re.sub(r"(?m)^([ \t]*)([.*[])", r'\g<1>{"\g<2>"}', text)
     yield Replacement(start, end, written)
 
 

@@ -6,12 +6,11 @@ import codecs
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
-from pathlib import PurePath
 from typing import NamedTuple
 from zipfile import BadZipFile, ZipFile
 
@@ -38,8 +37,6 @@ _DECLARED = re.compile(
 """An encoding that XML, HTML or gettext declares; a template that leaves it open is in UTF-8."""
 _DAMAGED = (BadZipFile, RuntimeError, EOFError, zlib.error)
 """What zipfile raises; RuntimeError: the archive is encrypted, or packed in an unknown way."""
-Read = Callable[[str], Iterable[TextUnit]]
-"""Returns the units of a document; raises DocumentError if it is damaged."""
 
 
 class DocumentFormat(NamedTuple):
@@ -48,7 +45,7 @@ class DocumentFormat(NamedTuple):
     suffixes: tuple[str, ...]
     """How the names of files end."""
     reader: str
-    """The module and the function that reads a text."""
+    """The module and the function that yields the units of a text."""
     encodings: tuple[str, ...] = ("utf-8",)
     """The encodings that are tried in this order; none if files declare their encoding."""
     errors: str = "strict"
@@ -57,13 +54,6 @@ class DocumentFormat(NamedTuple):
     """Largest file, unpacked; that of a format whose reader takes much memory is smaller."""
     members: str = ""
     """A pattern for the names of the members that have texts, if the file is a zip archive."""
-
-    @property
-    def read(self) -> Read:
-        """What reads a text; its module is imported here, because it may need a package."""
-        module, _, function = self.reader.partition(":")
-        read: Read = getattr(import_module(f"mtkit.extras.documents.{module}"), function)
-        return read
 
 
 _WORD = r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml"
@@ -103,9 +93,8 @@ FORMATS = (
 
 def find_format(path: str) -> DocumentFormat | None:
     """Return the format of files with such a name; None if there is none."""
-    suffix = PurePath(path.lower()).suffix
     for form in FORMATS:
-        if suffix in form.suffixes:
+        if path.lower().endswith(form.suffixes):
             return form
     return None
 
@@ -131,16 +120,21 @@ def read_parts(path: str, form: DocumentFormat) -> dict[str, DocumentPart]:
     Raises:
         UserError: the file cannot be read, is too large or damaged, or is not in its encoding.
     """
+    module, _, function = form.reader.partition(":")
+    # Imported here, because the module may need a package.
+    read = getattr(import_module(f"mtkit.extras.documents.{module}"), function)
     parts: dict[str, DocumentPart] = {}
     for name, content in _read_members(path, form):
         part = _decode(path, content, form)
         parts[name] = part
         try:
-            units = form.read(part.text)
-            part.units = list(islice(units, MAX_UNITS + 1))
+            part.units = list(islice(read(part.text), MAX_UNITS + 1))
+        except ImportError as error:
+            problem = f"needs the package {error.name}: pip install 'mtkit[documents]'"
+            raise UserError(f"{path}: {problem}") from None
         except DocumentError as error:
-            line = part.text.count("\n", 0, error.position) + 1
-            raise UserError(f"{path}:{line}: {error.problem}") from None
+            lines_before = part.text.count("\n", 0, error.position)
+            raise UserError(f"{path}:{lines_before + 1}: {error.problem}") from None
         if len(part.units) > MAX_UNITS:
             raise UserError(f"{path}: has over {MAX_UNITS:,} texts; divide it")
     return parts

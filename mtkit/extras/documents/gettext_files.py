@@ -5,8 +5,8 @@ from __future__ import annotations
 import gettext
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from typing import NamedTuple
 
 from mtkit.extras.documents.units import (
@@ -14,18 +14,19 @@ from mtkit.extras.documents.units import (
     Replacement,
     Target,
     TextUnit,
-    import_package,
     unescape_backslashes,
 )
 
-_LINES = re.compile(
-    r"^[ \t]*(?:(?P<comment>#[^\n]*)|(?P<keyword>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)\s*"
-    r"(?P<strings>\"(?:[^\"\\\n]|\\.)*\"(?:\s*\"(?:[^\"\\\n]|\\.)*\")*)(?=[ \t\r]*$)"
-    r"|(?P<other>\S[^\n]*))",
+_STRINGS = r'"(?:[^"\\\n]|\\.)*+"(?:\s*"(?:[^"\\\n]|\\.)*+")*+'
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_TARGET = re.compile(rf"msgstr(?:\[\d+\])?\s*({_STRINGS})")
+_MESSAGE = re.compile(
+    rf"^[ \t]*(?P<context>msgctxt\s*{_STRINGS}\s*)?msgid\s*(?P<text>{_STRINGS})\s*"
+    rf"(?:msgid_plural\s*(?P<plural>{_STRINGS})\s*)?"
+    rf"(?P<targets>msgstr(?:\[\d+\])?\s*{_STRINGS}(?:\s*msgstr\[\d+\]\s*{_STRINGS})*+)",
     re.MULTILINE,
 )
-"""A comment, or a keyword with all its strings."""
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_LINE = re.compile(r"[ \t]*(?P<text>\S[^\n]*)")
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
 _OPEN_FIELD = re.compile(
     r"charset=(?P<charset>CHARSET|(?:US-)?ASCII)\b|\bLanguage:(?P<language> *)(?=\\n)"
@@ -72,96 +73,69 @@ def rule_of(language: str | None) -> PluralRule:
     """Return the rule of a language; the Germanic one if the language is unknown."""
     if language is None:
         return GERMANIC
-    plurals = import_package("babel.messages.plurals")
-    plural = plurals.get_plural(language.replace("-", "_"))
+    from babel.messages.plurals import get_plural
+
+    plural = get_plural(language.replace("-", "_"))
     return parse_rule(f"{plural};")
 
 
-@dataclass(slots=True)
-class PoEntry:
-    """A message: its keywords with their strings, and its flags."""
-
-    fields: dict[str, re.Match[str]] = field(default_factory=dict)
-    flags: re.Match[str] | None = None
-
-    def text(self, keyword: str) -> str:
-        """Return the text of a keyword; empty if the message lacks it."""
-        if keyword not in self.fields:
-            return ""
-        strings = _STRING.findall(self.fields[keyword]["strings"])
-        return unescape_backslashes("".join(strings))
-
-    @property
-    def start(self) -> int:
-        """Where the first keyword begins."""
-        first = next(iter(self.fields.values()))
-        return first.start()
-
-    @property
-    def is_fuzzy(self) -> bool:
-        """Whether a person must look at the translation."""
-        return self.flags is not None and "fuzzy" in self.flags["comment"]
-
-    @property
-    def forms(self) -> list[str]:
-        """The keywords of the translation, or of its plural forms."""
-        return [keyword for keyword in self.fields if keyword.startswith("msgstr")]
-
-
-def read_entries(document: str) -> Iterator[PoEntry]:
-    """Yield the messages of a file, without obsolete ones.
+def read_po(document: str) -> Iterator[TextUnit]:
+    """Yield a unit for each message; the header is one without a text.
 
     Raises:
-        DocumentError: a line is not one of gettext.
+        ImportError: the file is a template, and babel is not installed.
+        DocumentError: a line is neither a comment nor of a complete message.
     """
-    entry = PoEntry()
-    for line in _LINES.finditer(document):
-        if line["other"]:
-            raise DocumentError(line.start(), f"not a line of gettext: {line['other'][:40]!r}")
-        keyword = line["keyword"] or ""
-        if keyword in entry.fields or (entry.forms and not keyword.startswith("msgstr")):
-            yield entry
-            entry = PoEntry()
-        if keyword:
-            entry.fields[keyword] = line
-        elif line["comment"].startswith("#,") and not entry.is_fuzzy:
-            entry.flags = line
-        elif line["comment"].startswith("#~"):
-            entry.flags = None  # those of an obsolete message
-    if entry.fields:
-        yield entry
-
-
-def read_po(document: str) -> Iterator[TextUnit]:
-    """Yield a unit for each message; the header is one without a text."""
     line_end = "\r\n" if "\r\n" in document else "\n"
     rule: PluralRule | None = GERMANIC
-    for entry in read_entries(document):
-        if "msgid" not in entry.fields or not entry.forms:
-            raise DocumentError(entry.start, "a message without msgid or msgstr")
-        texts = [entry.text("msgid")]
-        if entry.fields.keys() == {"msgid", "msgstr"} and texts == [""]:
-            header = entry.text("msgstr")
-            is_template = "nplurals=INTEGER" in header
-            rule = None if is_template else parse_rule(header)
-            yield TextUnit((), partial(_fill_header, entry.fields["msgstr"]))
+    done = 0
+    for message in _MESSAGE.finditer(document):
+        flags = _read_comments(document, done, message.start())
+        done = message.end()
+        texts = [_read_strings(message["text"])]
+        translations = list(map(_read_strings, _TARGET.findall(message["targets"])))
+        if message["plural"] is not None:
+            texts.append(_read_strings(message["plural"]))
+        elif texts == [""] and message["context"] is None:
+            rule = parse_rule(translations[0])
+            if "nplurals=INTEGER" in translations[0]:
+                import_module("babel")  # fails before the texts are translated
+                rule = None
+            yield TextUnit((), partial(_fill_header, message))
             continue
-        if "msgid_plural" in entry.fields:
-            texts.append(entry.text("msgid_plural"))
-        existing = [entry.text(form) for form in entry.forms]
         yield TextUnit(
             texts=texts,
-            write=partial(_write_message, entry, line_end, rule),
-            translation=next(filter(None, existing), ""),
-            is_reviewed=all(existing) and not entry.is_fuzzy,
+            write=partial(_write_message, message, flags, rule, line_end),
+            translation=next(filter(None, translations), ""),
+            is_reviewed=all(translations) and flags is None,
             has_mark=True,
         )
+    _read_comments(document, done, len(document))
+
+
+def _read_comments(document: str, start: int, end: int) -> re.Match[str] | None:
+    """Return the flags before a message if one of them is "fuzzy"."""
+    flags: re.Match[str] | None = None
+    for line in _LINE.finditer(document, start, end):
+        text = line["text"]
+        if not text.startswith("#"):
+            raise DocumentError(line.start(), f"no complete message of gettext: {text[:40]!r}")
+        if text.startswith("#~"):
+            flags = None  # those of an obsolete message
+        elif text.startswith("#,") and "fuzzy" in text:
+            flags = line
+    return flags
+
+
+def _read_strings(strings: str) -> str:
+    return unescape_backslashes("".join(_STRING.findall(strings)))
 
 
 def _write_message(
-    entry: PoEntry,
-    line_end: str,
+    message: re.Match[str],
+    flags: re.Match[str] | None,
     rule: PluralRule | None,
+    line_end: str,
     translations: Sequence[str],
     target: Target,
 ) -> Iterator[Replacement]:
@@ -179,14 +153,12 @@ def _write_message(
         if rule.singular is not None:
             forms[f"msgstr[{rule.singular}]"] = translations[0]
     lines = [f"{keyword} {_quote(text, line_end)}" for keyword, text in forms.items()]
-    start = entry.fields[entry.forms[0]].start("keyword")
-    end = entry.fields[entry.forms[-1]].end()
-    yield Replacement(start, end, line_end.join(lines))
-    if not is_sure and not entry.is_fuzzy:
-        yield Replacement(entry.start, entry.start, f"#, fuzzy{line_end}")
-    elif is_sure and entry.flags is not None:
-        start, end = entry.flags.span("comment")
-        others = _FUZZY.sub("", entry.flags["comment"])
+    yield Replacement(*message.span("targets"), line_end.join(lines))
+    if flags is None and not is_sure:
+        yield Replacement(message.start(), message.start(), f"#, fuzzy{line_end}")
+    elif flags is not None and is_sure:
+        start, end = flags.span("text")
+        others = _FUZZY.sub("", flags["text"])
         if not others.strip("#\r"):
             others = ""
             end += len("\n")  # no flag is left, nor a line for it
@@ -203,10 +175,10 @@ def _quote(text: str, line_end: str) -> str:
 
 
 def _fill_header(
-    strings: re.Match[str], translations: Sequence[str], target: Target
+    header: re.Match[str], translations: Sequence[str], target: Target
 ) -> Iterator[Replacement]:
     """Yield what fills the encoding, the language and the rule of plurals in a template."""
-    for gap in _OPEN_FIELD.finditer(strings.string, *strings.span("strings")):
+    for gap in _OPEN_FIELD.finditer(header.string, *header.span("targets")):
         name = str(gap.lastgroup)
         value = "UTF-8"
         if name == "rule":

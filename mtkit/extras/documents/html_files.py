@@ -54,9 +54,10 @@ def read_html(document: str) -> Iterator[TextUnit]:
         content.append(_read_text(document[position : token.start()]))
         position = token.end()
         name = (token["name"] or "").lower()
+        is_opening = name != "" and not token["end"]
         stays = _UNTRANSLATED.fullmatch(name) or _STAYS.search(token[0])
         # No second search to the end of the document, which many unended tags would make slow.
-        if name and stays and not token["end"] and name not in unended:
+        if stays and is_opening and name not in unended:
             end = _find_end(document, name, position)
             position = max(position, end)
             if end < 0:
@@ -70,7 +71,7 @@ def read_html(document: str) -> Iterator[TextUnit]:
             # The model reads {{ name }} as it is; tags are not taken for placeholders.
             content.append(InlineCode(code, meaning=code))
         else:
-            content.append(InlineCode(code, name, is_closing=bool(token["end"])))
+            content.append(InlineCode(code, name, is_closing=not is_opening))
     content.append(_read_text(document[position:]))
     yield from _read_run(document, start, len(document), content)
 

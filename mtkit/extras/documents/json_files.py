@@ -27,9 +27,7 @@ def read_json_texts(document: str) -> Iterator[TextUnit]:
         raise DocumentError(0, "nested too deeply") from None
     except ValueError as error:
         raise DocumentError(getattr(error, "pos", 0), f"not JSON: {error}") from None
-    entries = list(content.values()) if isinstance(content, dict) else []
-    has_messages = [isinstance(entry, dict) and MESSAGE in entry for entry in entries]
-    is_extension = entries != [] and all(has_messages)
+    is_extension = isinstance(content, dict) and all(map(_has_message, content.values()))
     ensure_ascii = document.isascii() and r"\u" in document
 
     def escape(text: str) -> str:
@@ -49,3 +47,8 @@ def read_json_texts(document: str) -> Iterator[TextUnit]:
             if is_message or not (is_metadata or is_extension):
                 text = json.loads(f'"{token["text"]}"')
                 yield unit_at(text, *token.span("text"), escape)
+
+
+def _has_message(entry: object) -> bool:
+    """Return whether this is an entry of a WebExtension."""
+    return isinstance(entry, dict) and MESSAGE in entry

@@ -6,10 +6,10 @@ import re
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
-from mtkit.corpus.characters import first_letter, is_mark, is_small, is_space
-from mtkit.corpus.languages import UNSPACED_SCRIPTS, main_script
+from mtkit.corpus.characters import first_letter, is_letter, is_small, is_space
+from mtkit.decoding.text.words import UNSPACED, tokens_of
 from mtkit.extras.documents.units import DocumentError, Replacement, Target, TextUnit
 
 _TIMES = r"[ \t]*(?:\d+:)?\d+:\d\d[.,]\d+[ \t]*-->[^\n]*"
@@ -26,9 +26,6 @@ _TAG = re.compile(r"<[^<>]*>|\{[^{}]*\}")
 _END = re.compile(r"[.!?…。！？♪:\]][\"”’')]*\Z")
 MAX_JOINED_LINES = 12
 """Most lines that are translated as one sentence."""
-_WORD = re.compile(r"(?:<[^<>]*>|\S)+\s*")
-_CHARACTER = re.compile(r"<[^<>]*>|[!-~]+|.")
-"""A tag, a word in ASCII, or a character."""
 
 
 def read_subtitles(document: str) -> Iterator[TextUnit]:
@@ -51,18 +48,20 @@ def read_subtitles(document: str) -> Iterator[TextUnit]:
 
 def _goes_on(lines: Sequence[re.Match[str]], following: re.Match[str]) -> bool:
     """Return whether the sentence of the last line goes on in the following one."""
-    last = lines[-1]
-    if following["dash"] or _END.search(_TAG.sub("", last["text"])):
+    last = lines[-1]["text"]
+    text = following["text"]
+    if following["dash"] or _END.search(_TAG.sub("", last)):
         return False
-    is_in_same_cue = last.end() == following.start()
+    is_in_same_cue = lines[-1].end() == following.start()
     if is_in_same_cue:
         return True
     # A tag belongs to its cue: joined, its words could go to another one.
-    has_tag = _TAG.search(last["text"]) or _TAG.search(following["text"])
+    has_tag = _TAG.search(last) or _TAG.search(text)
     if has_tag or len(lines) >= MAX_JOINED_LINES:
         return False
-    letter = first_letter(following["text"])
-    return last["text"].endswith(",") or (letter != "" and is_small(letter))
+    letter = first_letter(text)
+    begins_small = letter != "" and is_small(letter)
+    return begins_small or last.endswith(",")
 
 
 def _unit_of(lines: Sequence[re.Match[str]]) -> TextUnit:
@@ -84,30 +83,28 @@ def _write_lines(
 def divide_text(text: str, lengths: Sequence[int]) -> list[str]:
     """Divide a text between words into parts with such shares of its length.
 
-    The last parts are empty if there are fewer words. A text in a script without spaces is divided
-    between any characters.
+    The last parts are empty if there are fewer words. In a script without spaces, each letter is a
+    word, with the signs after it.
     """
-    words = _WORD.findall(text)
-    if main_script([text]) in UNSPACED_SCRIPTS:
-        words = _find_characters(text)
+    starts = [start for start, _ in tokens_of(text) if _is_break(text, start)]
     ends = list(accumulate(lengths))
     scale = ends[-1] / max(1, len(text))
-    parts = [""] * len(lengths)
-    position = 0
-    for word in words:
+    parts: list[str] = []
+    last = -1
+    for start, end in pairwise([*starts, len(text)]):
         # A word belongs to the part in which its middle is.
-        middle = position + len(word) / 2
-        parts[bisect(ends, middle * scale)] += word
-        position += len(word)
-    return sorted((part.strip() for part in parts), key=lambda part: part == "")
+        middle = (start + end) / 2
+        part = bisect(ends, middle * scale)
+        if part != last:
+            parts.append("")
+            last = part
+        parts[-1] += text[start:end]
+    parts += [""] * (len(lengths) - len(parts))
+    return [part.strip() for part in parts]
 
 
-def _find_characters(text: str) -> list[str]:
-    """Return the characters of a text with the marks and spaces that follow them."""
-    characters: list[str] = []
-    for piece in _CHARACTER.findall(text):
-        if characters and (is_mark(piece[0]) or is_space(piece[0])):
-            characters[-1] += piece
-        else:
-            characters.append(piece)
-    return characters
+def _is_break(text: str, start: int) -> bool:
+    """Return whether a line may begin with the token that begins here."""
+    if start == 0 or is_space(text[start - 1]):
+        return True
+    return is_letter(text[start]) and UNSPACED.search(text, start - 1, start + 1) is not None

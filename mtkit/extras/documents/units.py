@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mtkit.corpus.characters import has_letters
-from mtkit.errors import UserError
 
 _ESCAPE = re.compile(r"\\(?:\r?\n[ \t\f]*|u([0-9A-Fa-f]{4})|([0-7]{3})|(.))")
 _CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
@@ -108,16 +106,3 @@ def _unescape(match: re.Match[str]) -> str:
     if octal:
         return chr(int(octal, 8))
     return _CHARACTERS.get(letter, letter or "")  # "": a line goes on in the next one
-
-
-def import_package(name: str) -> Any:
-    """Import a module of a package that only some documents need.
-
-    Raises:
-        UserError: it is not installed.
-    """
-    try:
-        return import_module(name)
-    except ImportError:
-        problem = "this document needs another package: pip install 'mtkit[documents]'"
-        raise UserError(problem) from None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from html import unescape
 from itertools import groupby
@@ -32,14 +31,19 @@ def read_word(document: str) -> Iterator[TextUnit]:
     """Yield a unit for each paragraph that has a text; text boxes divide a paragraph."""
     for paragraph in read_elements(document, "p"):
         children = [child for child in paragraph.children if child.local_name != "pPr"]
-        for has_box, group in groupby(children, _has_box):
-            parts = list(group)
-            texts = list(_find_parts(parts))
-            base = _find_usual_format(texts)
-            if base is not None and not has_box:
-                coded = NumberedText(_read_parts(texts, base))
-                write = partial(_write, coded, f"<w:r>{base}{_TEXT}")
-                yield unit_at(coded.text, parts[0].start, parts[-1].end, write)
+        for has_box, parts in groupby(children, _has_box):
+            if not has_box:
+                yield from _read_runs(list(parts))
+
+
+def _read_runs(parts: Sequence[Element]) -> Iterator[TextUnit]:
+    """Yield a unit for parts of a paragraph, if they have a text."""
+    shown = list(_find_parts(parts))
+    base = _find_base_format(shown)
+    if base is not None:
+        coded = NumberedText(_read_parts(shown, base))
+        write = partial(_write, coded, f"<w:r>{base}{_TEXT}")
+        yield unit_at(coded.text, parts[0].start, parts[-1].end, write)
 
 
 def _has_box(part: Element) -> bool:
@@ -56,17 +60,13 @@ def _find_parts(children: Iterable[Element]) -> Iterator[Element]:
             yield child
 
 
-def _find_usual_format(parts: Iterable[Element]) -> str | None:
-    """Return the format of most letters, so that few texts stand between codes.
-
-    Return None if there are no letters.
-    """
-    lengths = Counter[str]()
+def _find_base_format(parts: Iterable[Element]) -> str | None:
+    """Return the format of the first text, which is outside of all codes; None without a text."""
     for part in parts:
         for run in (part, *part.children):  # those of a hyperlink
             if run.child("t") is not None:
-                lengths[_format_of(run)] += len(run.inner)
-    return max(lengths, key=lengths.__getitem__, default=None)
+                return _format_of(run)
+    return None
 
 
 def _write(coded: NumberedText, begin: str, translation: str) -> str:
@@ -84,7 +84,7 @@ def _format_of(part: Element) -> str:
 
 
 def _read_parts(parts: Iterable[Element], base: str) -> Iterator[str | InlineCode]:
-    """Yield the texts of a paragraph; what is not formatted like most of it, between codes.
+    """Yield the texts of a paragraph; what is formatted otherwise than its start, between codes.
 
     A field, with all its runs, and anything that is not a run of text are one code each.
     """

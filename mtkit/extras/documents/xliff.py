@@ -24,8 +24,8 @@ _LANGUAGES = {"source-language": "target-language", "srcLang": "trgLang"}
 def read_xliff(document: str) -> Iterator[TextUnit]:
     """Yield a unit for each text, and one for each file without a target language."""
     for element in read_elements(document, "trans-unit", "segment", "file", "xliff"):
+        attributes = element.attributes
         for from_name, to_name in _LANGUAGES.items():
-            attributes = element.attributes
             if from_name in attributes and to_name not in attributes:
                 yield TextUnit((), partial(_write_language, element, to_name))
         source = element.child("source")
@@ -66,11 +66,17 @@ def _write_segment(
     """Yield what writes the target of a segment, and its state."""
     (translation,) = translations
     is_sure = target.is_sure and coded.is_intact(translation)
+    # A new target stands in a line of its own if the source does.
+    before = source.document[segment.inner_start : source.start]
+    spaces = before[len(before.rstrip()) :]
     name = source.name.replace("source", "target")  # with its prefix
-    tag = f"<{name}>"
+    tag = f"{spaces}<{name}>"
+    start = end = (segment.child("seg-source") or source).end
     existing = segment.child("target")
     if existing is not None:
         tag = _QUALIFIER.sub("", existing.tag.replace("/>", ">"))
+        start = existing.start
+        end = existing.end
     is_match = is_sure and target.is_match
     if segment.local_name == "segment":
         state = "translated" if is_sure else "initial"
@@ -85,13 +91,4 @@ def _write_segment(
         if is_match:
             tag = with_attribute(tag, "state-qualifier", "exact-match")
     content = coded.restore(translation, escape)
-    written = f"{tag}{content}</{name}>"
-    if existing is not None:
-        yield Replacement(existing.start, existing.end, written)
-        return
-    # A new target stands in a line of its own if the source does.
-    before = segment.child("seg-source") or source
-    indent = source.document[segment.inner_start : source.start]
-    if not indent.strip():
-        written = indent + written
-    yield Replacement(before.end, before.end, written)
+    yield Replacement(start, end, f"{tag}{content}</{name}>")

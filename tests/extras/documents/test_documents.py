@@ -124,9 +124,9 @@ def test_a_flag_line_keeps_its_bytes_except_for_fuzzy(
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ('msgid "a"\nmsgstr "\n', "a.po:2: not a line of gettext"),
-        ('msgid "a"\nmsgid "b"\n', "a.po:1: a message without msgid or msgstr"),
-        ('msgid "a"\n\n', "a.po:1: a message without msgid or msgstr"),
+        ('msgid "a"\nmsgstr "\n', "a.po:1: no complete message"),
+        ('msgid "a"\nmsgid "b"\n', "a.po:1: no complete message of gettext"),
+        ('msgid "a"\n\n', "a.po:1: no complete message of gettext"),
         (b'msgid "a"\n# \xe9', "a.po: is not in utf-8; convert it"),
     ],
 )
