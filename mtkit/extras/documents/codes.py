@@ -10,7 +10,7 @@ from itertools import count
 
 from mtkit.extras.documents.markup import Element
 
-_PLACEHOLDER = r"[%$#]?\{{1,2}[^<>{}]{1,60}\}{1,2}|%(?:\d+\$|\(\w+\))?[a-zA-Z@]"
+_PLACEHOLDER = r"[%$#]?\{{1,2}[^<>{}\n]{1,60}\}{1,2}|%(?:\d+\$|\(\w+\))?[a-zA-Z@]"
 _SIGN = re.compile(rf"(</?\d{{1,7}}/?>|{_PLACEHOLDER})")
 """What may stand for a code."""
 _OPENING = re.compile(r"<\d+>")
@@ -98,7 +98,8 @@ class NumberedText:
             text = re.sub(r"\b\0\b", " ", "\0".join(texts)).replace("\0", "")
             # In their order in the source, the document stays well-formed and no code is lost.
             pieces = [text, *self._signs]
-        return "".join(self.codes.get(piece) or escape(piece) for piece in pieces)
+        restored = [self.codes.get(piece) or escape(piece) for piece in pieces]
+        return "".join(restored)
 
 
 def read_content(element: Element, pairs: re.Pattern[str]) -> Iterator[str | InlineCode]:

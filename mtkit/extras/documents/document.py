@@ -64,11 +64,18 @@ class Document(Input):
         obstacle = translator.confidence_obstacle
         if self.min_confidence is not None and obstacle is not None:
             raise UserError(f"--min-confidence needs the confidence of the model: {obstacle}")
-        self.language = _find_target_language(translator)
+        source = None
+        if translator.models:
+            languages = find_model_languages(translator.models[0])
+            source = languages.source
+            if len(languages.targets) == 1:
+                (self.language,) = languages.targets
+        tag = translator.request.settings.tag
+        if tag is not None:
+            self.language = find_language(tag)
         if self.memory:
-            source = _find_source_language(translator)
-            languages = (source, self.language) if source and self.language else None
-            reuse_matches(list(self.parts.values()), self.memory, languages)
+            both = (source, self.language) if source and self.language else None
+            reuse_matches(list(self.parts.values()), self.memory, both)
 
     def count(self) -> int:
         return sum(1 for _ in self._texts())
@@ -175,19 +182,3 @@ def open_document(
     if kept:
         say(f"{name}: keeps {plural(kept, 'translation')} (--all: translate all texts again)")
     return Document(name, form, parts, min_confidence, memories)
-
-
-def _find_target_language(translator: Translator) -> str | None:
-    tag = translator.request.settings.tag
-    if tag is not None:
-        return find_language(tag)
-    if not translator.models:
-        return None
-    targets = find_model_languages(translator.models[0]).targets
-    if len(targets) != 1:
-        return None
-    return next(iter(targets))
-
-
-def _find_source_language(translator: Translator) -> str | None:
-    return find_model_languages(translator.models[0]).source if translator.models else None

@@ -14,7 +14,7 @@ from mtkit.extras.documents.units import DocumentError, Replacement, Target, Tex
 
 _KEYS = ("accesskey", "commandkey", "key", "style")
 """Attributes that are no texts."""
-_LINE_END = re.compile(r"\s*\n\s*(?=\S)")
+_LINE_END = re.compile(r"\s*\n\s*")
 MAX_PIECES = 63
 """Most sentences of a text, and what stands between them; a text with more stays."""
 _Piece = str | NumberedText
@@ -81,8 +81,11 @@ def _divide(document: str, elements: Sequence[Any]) -> Iterator[_Piece]:
 
 def _join(line_end: re.Match[str]) -> str:
     """Return a space, unless a new sentence or a paragraph begins in the next line."""
+    end = line_end.end()
+    following = line_end.string[end : end + 1]
+    if following == "":  # a placeable follows
+        return " "
     is_blank_line = line_end[0].count("\n") > 1
-    following = line_end.string[line_end.end()]
     if is_blank_line or is_capital(following):
         return line_end[0]
     return " "

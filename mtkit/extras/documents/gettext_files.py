@@ -93,7 +93,8 @@ def read_po(document: str) -> Iterator[TextUnit]:
         flags = _read_comments(document, done, message.start())
         done = message.end()
         texts = [_read_strings(message["text"])]
-        translations = list(map(_read_strings, _TARGET.findall(message["targets"])))
+        targets = _TARGET.findall(message["targets"])
+        translations = [_read_strings(strings) for strings in targets]
         if message["plural"] is not None:
             texts.append(_read_strings(message["plural"]))
         elif texts == [""] and message["context"] is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -50,9 +50,10 @@ def read_markdown(document: str) -> Iterator[TextUnit]:
             continue
         # All cells of a row have its lines: each one is looked for after the one before.
         position = max(position, starts[first])
-        is_cell = block in ("td_open", "th_open")
-        escape = _escape_cell if is_cell else _escape
-        content = _escape_cell(token.content) if is_cell else token.content
+        escape = _ESCAPES.get(block, str)
+        content = token.content
+        if escape is _escape_cell:
+            content = _escape_cell(content)
         for text, start, end in _find_texts(document, content, position, starts[last]):
             yield _unit_of(text, start, end, environment["references"], escape)
             position = end
@@ -121,3 +122,11 @@ def _escape(text: str) -> str:
 def _escape_cell(text: str) -> str:
     """Escape a bar, which would end the cell."""
     return re.sub(r"(?<!\\)\|", r"\\|", text)
+
+
+_ESCAPES: Mapping[str, Callable[[str], str]] = {
+    "paragraph_open": _escape,
+    "td_open": _escape_cell,
+    "th_open": _escape_cell,
+}
+"""What is escaped in a block; nothing that is in a heading begins another block."""

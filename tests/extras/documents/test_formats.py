@@ -465,7 +465,8 @@ def test_a_script_ends_at_its_first_end_tag() -> None:
 
 def test_a_fluent_text_below_its_key_keeps_its_indent_and_paragraphs() -> None:
     document = """a =
-    A cat runs
+    A cat
+    { "runs" }
     in the park.
     Cats run.
 
@@ -477,7 +478,7 @@ b = { $n ->
     in the park.
 """
     expected = """a =
-    {"."}A kätzé runs in the park.
+    {"."}A kätzé { "runs" } in the park.
     {"."}Cats run.
 
     {"."}a kätzé
@@ -514,6 +515,8 @@ def test_each_variant_of_fluent_gets_a_whole_sentence() -> None:
 }
 """
     )
+    broken = "a = cats of { $n\n}, two\n"
+    assert [line.text for line in opened(broken, "a.ftl").lines(0)] == ["cats of <1/>, two"]
     many = "".join(f"{{ $n{number} ->\n *[a] cat\n}} " for number in range(99))
     assert translated(f"a = {many}\n", "a.ftl").decode() == f"a = {many}\n"
 
@@ -560,6 +563,12 @@ def test_links_of_markdown_keep_their_labels() -> None:
     assert translated(text + labels, "a.md").decode() == expected + labels
     out = translated(text + labels, "a.md", lambda text: text.replace("<1>", ""))
     assert out.decode() == text + labels
+
+
+def test_only_a_paragraph_of_markdown_can_begin_another_block() -> None:
+    document = "## 1. One\n\nTwo\n"
+    out = translated(document, "a.md", lambda text: f"- {text}").decode()
+    assert out == "## - 1. One\n\n\\- Two\n"
 
 
 def test_bars_within_cells_are_escaped() -> None:
