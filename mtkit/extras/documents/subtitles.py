@@ -23,7 +23,10 @@ _LINE = re.compile(
 )
 """A line; a dash before it marks a speaker."""
 _TAG = re.compile(r"<[^<>]*>|\{[^{}]*\}")
-_END = re.compile(r"[.!?…。！？♪:\]][\"”’')]*\Z")
+_END = re.compile(
+    r"(?:(?<!\b[A-Z])(?<!\b[A-Z][a-z])(?<!\b[A-Z][a-z][a-z])\.|[!?…。！？♪:\]])[\"”’')]*\Z"
+)
+"""The end of a sentence; a short word with a capital, as `Mr.`, may be none."""
 MAX_JOINED_LINES = 12
 """Most lines that are translated as one sentence."""
 

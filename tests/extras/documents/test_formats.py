@@ -259,6 +259,12 @@ def test_words_stay_apart_when_a_code_between_them_is_lost() -> None:
     assert text.restore("eins<1/>zwei, drei", str) == "eins zwei, drei<x/><y/>"
 
 
+def test_lines_of_a_cue_are_joined_up_to_the_end_of_a_sentence() -> None:
+    document = "00:01.000 --> 00:02.000\nI met Mr.\nSmith in\nRome. (Really.)\nHe ran.\n"
+    texts = [line.text for line in opened(document, "a.vtt").lines(0)]
+    assert texts == ["I met Mr. Smith in Rome. (Really.)", "He ran."]
+
+
 def test_cues_of_one_sentence_share_its_translation() -> None:
     document = re.sub("</?i>", "", DOCUMENTS["a.vtt"])
     texts = [line.text for line in opened(document, "a.vtt").lines(0)]
