@@ -92,7 +92,7 @@ def write_card(model: Path) -> None:
     sealed = card + _seal(card)
     if sealed != written:
         write_text(path, sealed)
-    say(f"model card: {path}; choose a licence there before you publish the model")
+        say(f"model card: {path}; choose a licence there before you publish the model")
 
 
 def make_exported_card(opened: OpenedModel, library: str, use: str) -> str:

@@ -172,11 +172,14 @@ def test_the_code_of_the_card_of_a_model_translates(model: str, capsys: Capture)
     assert capsys.readouterr().out == f"{load(model).translate([LINE])}\n"
 
 
-def test_a_card_that_nobody_has_edited_follows_the_model(model: str) -> None:
+def test_a_card_that_nobody_has_edited_follows_the_model(model: str, capsys: Capture) -> None:
     rewrite_model(model)
     assert "12 steps" in card_of(model).read_text("utf-8")
     write_card(Path(model, "model"))
     assert "99 steps" in card_of(model).read_text("utf-8")
+    assert "choose a licence" in capsys.readouterr().err
+    write_card(Path(model, "model"))
+    assert capsys.readouterr().err == ""
 
 
 def test_an_edited_card_stays_when_the_model_is_replaced(model: str, capsys: Capture) -> None:
