@@ -1,6 +1,6 @@
 """Learning rate schedules: one class each, with its settings and its formula.
 
-To add one, define a subclass of `Warmup` or `Schedule` and name it in `AnySchedule`.
+To add one, write a subclass of `Warmup`, and add it to `AnySchedule`.
 """
 
 from __future__ import annotations
