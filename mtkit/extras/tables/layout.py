@@ -1,6 +1,7 @@
 """Where a table has its texts: titles above it, its header, and its columns of text.
 
-A header has names of languages or sides, or a word above numbers. Any other first row is a pair.
+A header has names of languages or sides, a word above numbers, or no name above an index. Any other
+first row is a pair.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import islice, product
 from pathlib import PurePath
 from typing import NamedTuple
 
-from mtkit.corpus.characters import is_letter
+from mtkit.corpus.characters import has_letters
 from mtkit.corpus.columns import Columns, explain_missing_column, is_column_name, name_cells
 from mtkit.corpus.files import tell_once, without_packing
 from mtkit.corpus.importers import place_of, suffix_of
@@ -28,6 +29,8 @@ MIN_LABEL_ROWS, ROWS_PER_LABEL = 3, 10
 SampleRows = Sequence[Sequence[str]]
 """Rows of cells; blank rows are left out."""
 
+_INDEX_NAMES = ("", "#", "№")
+_INTEGER = re.compile(r"\d+")
 _IDENTIFIER = re.compile(r"[!-/:-~]*\d[!-~]*")  # printable ASCII with a digit, such as s12-a
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}\b[\s\w:.+-]{0,30}")
 
@@ -62,7 +65,7 @@ class Sample:
         self.cells: SampleRows = [[cell.strip() for cell in row.cells] for row in self.filled]
         self.top = 0
         """The index in `cells` of the first row below the titles."""
-        # A title is one cell, also if it is merged with others; a table has rows with several.
+        # A title fills one cell. The table begins at the first row with two filled cells.
         for index, cells in enumerate(self.cells):
             if sum(map(bool, cells)) > 1:
                 self.top = index
@@ -89,10 +92,9 @@ class Sample:
         elif len(texts) > 2 and has_header(self.table, texts):
             names = name_cells(first)
             raise UserError(f"{self.path}: choose two of its columns with --columns S T: {names}")
-        source = 0
-        target = 1
-        if len(texts) > 1:
-            source, target, *_ = texts
+        if len(texts) < 2:
+            texts = [0, 1]
+        source, target, *_ = texts
         if len(first) > 2:
             header = first if has_header(self.table, (source, target)) else []
             source_name = name_column(source, header)
@@ -168,11 +170,7 @@ def find_layout(sample: Sample, columns: Sequence[str | int]) -> TextColumns:
     number = sample.filled[start].number
     is_header = is_named or has_header(sample.cells[start:], numbers)
     if is_header:
-        layout = TextColumns(
-            numbers,
-            header=number,
-            first_text=number + 1,
-        )
+        layout = TextColumns(numbers, header=number, first_text=number + 1)
     elif can_have_titles:
         layout = TextColumns(numbers, first_text=number)
     else:  # each line of a .tsv is a pair, also a blank one
@@ -286,13 +284,22 @@ def has_header(rows: SampleRows, columns: Sequence[int]) -> bool:
     cells = [header[column] for column in columns if column < len(header)]
     if len(cells) == len(columns) and all(map(is_column_name, cells)):
         return True
+    if header[0] in _INDEX_NAMES and _is_index(rows):
+        return True
     for column, cell in enumerate(header):
         below = _cells_below(rows, column)
-        is_word = re.search(r"\d", cell) is None
+        is_word = has_letters(cell) and re.search(r"\d", cell) is None
         # A word names a column of numbers, dates, identifiers or labels.
         if below and is_word and cell not in below and not _is_text(below):
             return True
     return False
+
+
+def _is_index(rows: SampleRows) -> bool:
+    """Return whether the first column numbers the rows below the first, as pandas and R do."""
+    distinct = set(_cells_below(rows, 0))
+    has_all = len(distinct) == len(rows) - 1 > 1
+    return has_all and all(map(_INTEGER.fullmatch, distinct))
 
 
 def _cells_below(rows: SampleRows, column: int) -> list[str]:
@@ -308,8 +315,7 @@ def _is_text(cells: list[str]) -> bool:
     """Return whether cells are text: not numbers, dates, identifiers, or a few repeated labels."""
     if len(cells) == 1:  # one cell says nothing about its column, so it counts as text
         return True
-    has_letters = any(map(is_letter, "".join(cells)))
-    if not has_letters or all(map(_DATE.fullmatch, cells)):
+    if not any(map(has_letters, cells)) or all(map(_DATE.fullmatch, cells)):
         return False
     distinct = len(set(cells))
     are_identifiers = all(map(_IDENTIFIER.fullmatch, cells))

@@ -163,7 +163,7 @@ def test_a_first_pair_is_not_taken_for_a_header(rows: list[tuple[str, str]]) -> 
 @pytest.mark.parametrize(
     "numbers", [range(1, 7), [f"s{n}-a" for n in range(6)], ["0.93", "1.02", "", "0.5", "1", "2"]]
 )
-@pytest.mark.parametrize("header", [("id", "en", "de"), ("", "Quelle", "Ziel"), None])
+@pytest.mark.parametrize("header", [("id", "en", "de"), ("Punkte", "Quelle", "Ziel"), None])
 def test_columns_of_numbers_are_noticed(
     header: tuple[str, ...] | None, numbers: Sequence[object], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,6 +175,18 @@ def test_columns_of_numbers_are_noticed(
     assert expected in capsys.readouterr().err
     with pytest.raises(UserError, match=r"column 0 holds no text.* --columns B C"):
         read(path, 0, 1)
+
+
+@pytest.mark.parametrize("name", ["", "#"])
+def test_an_index_needs_no_name(name: str) -> None:
+    rows = [(number, *pair) for number, pair in enumerate(WORDS)]
+    assert read(export([(name, "Quelle", "Ziel"), *rows])) == WORDS
+
+
+@pytest.mark.parametrize("numbers", [["", ".9", "1.1"], ["-", "1", "2"], ["", "1", "1"]])
+def test_a_first_pair_may_lack_a_number(numbers: Sequence[str]) -> None:
+    rows = [(number, *pair) for number, pair in zip(numbers, WORDS[:3], strict=True)]
+    assert read(export(rows)) == WORDS[:3]
 
 
 def test_blank_columns_are_passed_over() -> None:
@@ -266,9 +278,20 @@ OTHER_PROGRAMS = {
 @pytest.mark.parametrize(
     ("name", "advice"), [(name, OTHER_PROGRAMS[it]) for it in OTHER_PROGRAMS for name in it.split()]
 )
-def test_files_of_other_programs_are_refused_with_advice(
-    name: str, advice: str, capsys: pytest.CaptureFixture[str]
+def test_files_of_other_programs_are_refused_with_advice(name: str, advice: str) -> None:
+    Path(name).write_bytes(b"PK or so\n")
+    with pytest.raises(UserError, match=f"^{name} .*{advice}"):
+        next(input_lines(Path(name)))
+    with pytest.raises(UserError, match=f"^{name} .*{advice}"):
+        list(read_pairs(TextCorpus(source=name, target=name)))
+
+
+@pytest.mark.parametrize("names", OTHER_PROGRAMS)
+def test_commands_refuse_files_of_other_programs_in_one_line(
+    names: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    name, *_ = names.split()
+    advice = OTHER_PROGRAMS[names]
     Path(name).write_bytes(b"PK or so\n")
     assert call("check", name) == call("check", name, name) == call("score", "-r", name, name) == 2
     *errors, error = capsys.readouterr().err.splitlines()
@@ -276,8 +299,6 @@ def test_files_of_other_programs_are_refused_with_advice(
     assert all(error.startswith(f"{name} ") and advice in error for error in errors)
     advice_of_score = "--columns R T" if find_importer(name) else advice
     assert error.startswith(f"{name} ") and advice_of_score in error
-    with pytest.raises(UserError, match=advice):
-        next(input_lines(Path(name)))
 
 
 def test_files_of_keys_and_messages_are_no_text_to_translate(
