@@ -48,8 +48,7 @@ def start_document(
     suffixes = list_suffixes()
     if suffix not in suffixes:
         known = ", ".join(suffixes)
-        message = f"file: {suffix!r} is none of the formats {known}"
-        raise HTTPException(400, message)
+        raise HTTPException(400, f"file: {suffix!r} is none of the formats {known}")
     _make_room(service)
     path = Path(gettempdir(), f"mtkit-{secrets.token_hex(8)}{suffix}")
     identifier = secrets.token_hex(16)

@@ -228,7 +228,8 @@ class Service:
 
     def measure(self, texts: Sequence[str]) -> int:
         """Return the size of texts in characters; refuse those that are too large for a request."""
-        size = sum(max(len(text), MIN_LINE_CHARACTERS * (text.count("\n") + 1)) for text in texts)
+        lines = chain.from_iterable(text.split("\n") for text in texts)
+        size = sum(max(len(line), MIN_LINE_CHARACTERS) for line in lines)
         limit = self.options.max_characters
         if size > limit:
             raise HTTPException(413, f"the text has {size:,} characters, above {limit:,}")
@@ -254,7 +255,8 @@ class Service:
                     return translation
                 # Another search, so that the best translation is the same with and without it.
                 wider = {"n_best": alternatives + 1, "beam": alternatives + SPARE_BEAM}
-                ranked = await self._submit(line, direction.legs[-1], wider)
+                unaligned = {**settings, **wider, "alignments": False}
+                ranked = await self._submit(line, direction.legs[-1], unaligned)
         except TimeoutError:
             message = f"the translation took over {seconds:g} s; send less"
             raise HTTPException(503, message, RETRY) from None

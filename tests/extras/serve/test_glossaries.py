@@ -18,6 +18,8 @@ DIRECTIONS = directions_of("en-de", "de-fr", "en-de-fr")
 TERMS = {"dog": "Hund", "Why": "Warum"}
 ENTRIES = "dog\tHund\nWhy\tWarum\n"
 KEY = "0123456789abcdef"
+FIELDS = {"name": "dogs", "source_lang": "en", "target_lang": "DE", "entries": ENTRIES}
+"""What creates a glossary."""
 
 
 @pytest.fixture(scope="module")
@@ -79,15 +81,24 @@ def test_the_client_of_deepl_creates_lists_uses_and_deletes_a_glossary(server: R
     client.close()  # type: ignore[no-untyped-call]
 
 
+def test_alternatives_have_the_terms_of_the_glossary(send: Send) -> None:
+    key = {"Authorization": f"DeepL-Auth-Key {KEY}"}
+    created = send("POST", "/v2/glossaries", json=FIELDS, headers=key).json()
+    fields = {"q": "A dog runs.", "source": "en", "target": "de", "alternatives": 2}
+    chosen = {"glossary_id": created["glossary_id"]}
+    answer = send("POST", "/translate", json=fields | chosen, headers=key).json()
+    assert len(answer["alternatives"]) == 2
+    assert all("Hund" in text for text in answer["alternatives"])
+
+
 def test_glossaries_of_clients_are_bounded_need_a_key_and_have_entries(
     send: Send, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(interface, "MAX_GLOSSARIES", 2)
     key = {"Authorization": f"DeepL-Auth-Key {KEY}"}
-    fields = {"name": "dogs", "source_lang": "en", "target_lang": "DE", "entries": ENTRIES}
 
     def create(**changes: str) -> int:
-        return send("POST", "/v2/glossaries", json=fields | changes, headers=key).status_code
+        return send("POST", "/v2/glossaries", json=FIELDS | changes, headers=key).status_code
 
     for wrong in ("", "dog", "dog\tHund\n\tKatze"):
         assert create(entries=wrong) == 400
