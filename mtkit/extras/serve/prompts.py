@@ -20,7 +20,7 @@ PROMPTS = (
     "Translate from {source} to {target}, *: {text}",
     # Immersive Translate, of a paragraph
     "Translate to {target} (output translation only): {text}",
-    "Translate the text to {target}, please do not explain any sentences*: {text}",
+    "Translate * to {target}, *: {text}",
     # PDFMathTranslate, and Immersive Translate before 2025
     "*Treat next line as plain text input and translate it into {target}, output*Input: {text}",
     "*Translate the following markdown source text to {target}. *"
@@ -38,17 +38,19 @@ PROMPTS = (
 
 For no characters, the space before * is not needed, either.
 """
+# "Translate this letter to Anna to German" names one language.
+_LANGUAGE = r"(?:(?!\s(?:from|to|into)\s)[^\n:]){1,40}?"
 FIELDS = {
-    "{source}": r"(?P<source>[^\n:]{1,40}?)",
-    "{target}": r"(?P<target>[^\n:]{1,40}?)",
+    "{source}": f"(?P<source>{_LANGUAGE})",
+    "{target}": f"(?P<target>{_LANGUAGE})",
     # Without colons, because the text begins after one.
     " *": r"(?:\s[^:]{0,200}?)?",
     "*": r"[^:]{0,200}?",
     " ": r"\s+",
 }
 _FIELD = re.compile(r"(\{source\}|\{target\}| ?\*| )")
-WRAPPERS = {'"""': '"""', "```": "```", "<text>": "</text>"}
-"""What stands before and after a text that follows an instruction."""
+_WRAPPED = re.compile(r'"""(.*)"""|```(?:\w*\n)?(.*)```|<text>(.*)</text>', re.DOTALL)
+"""A text in quotes, in a fence that may name a language, or in tags."""
 _NUMBER = re.compile(r"[ \t]*[\[(<#]?(\d{1,6})[\])>.:|]+[ \t]+")
 """The number of an item, such as "1. " or "[1] "."""
 _KEPT_LINE = re.compile(r"[\W\d_]*|\s*=+ ?\w+ ?=+\s*")
@@ -76,17 +78,23 @@ class ChatText:
 
 
 def read_message(content: str, own_prompts: Sequence[str] = ()) -> ChatText:
-    """Return the texts of a message without the instruction, if it has the form of a prompt."""
+    """Return the texts of a message: the values of its JSON, or its lines.
+
+    If the message has the form of a prompt, they are those of the text in the prompt, and the
+    instruction, which is left out, gives the languages.
+    """
     stripped = content.strip()
     for prompt in (*own_prompts, *PROMPTS):
         before, after = compile_prompt(prompt)
         match = before.match(stripped[:MAX_INSTRUCTION])
-        if match is None or not stripped.endswith(after):
+        end = len(stripped) - len(after)
+        if match is None or stripped[end:].lower() != after.lower():
             continue
         languages: dict[str, Any] = match.groupdict()
         if all(map(_is_language, languages.values())):  # else a text, such as "… to the left: …"
-            text = _unwrap(stripped[match.end() :].removesuffix(after).strip())
-            return replace(_read_json(text) or _read_lines(text), **languages)
+            text = _unwrap(stripped[match.end() : end].strip())
+            found = _read_json(text) or _read_lines(text)
+            return replace(found, **languages)
     items = _read_json(content)
     if items is None and "translat" in content[:MAX_INSTRUCTION].lower():
         tell_once(say, "a message with an unknown instruction is translated as it is; see --prompt")
@@ -118,13 +126,8 @@ def compile_prompt(prompt: str) -> tuple[re.Pattern[str], str]:
 
 def _unwrap(text: str) -> str:
     """Return a text without the quotes, the fence or the tags around it."""
-    for opening, closing in WRAPPERS.items():
-        inner = text.removeprefix(opening).removesuffix(closing)
-        if len(text) - len(inner) == len(opening) + len(closing):
-            if opening == "```":  # after which the name of a language may stand
-                inner = inner.partition("\n")[2] or inner
-            return inner.strip()
-    return text
+    match = _WRAPPED.fullmatch(text)
+    return match[match.lastindex or 0].strip() if match else text
 
 
 def _read_lines(text: str) -> ChatText:

@@ -76,6 +76,7 @@ MESSAGES = {
         'Translate the following lines to German:\n```json\n[{"id": "a", "text": "Why?"}]\n```',
         '[{"id": "a", "text": "Why?"}]',
     ),
+    "a text in a fence": ("Translate to German: ```A dog runs.\nWhy?```", "A dog runs.\nWhy?"),
     "a text in tags": ("Translate to German:\n<text>\nWhy?\n</text>", "Why?"),
 }
 
@@ -145,16 +146,30 @@ def test_an_instruction_names_languages_or_is_a_text() -> None:
         assert read_message(f"Translate to {name}: now.").texts == ["now."]
 
 
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "Translate this letter to Anna to German",
+        "Translate what is written from left to right to German",
+        "Translate the letter to German, and add nothing to it",
+    ],
+)
+def test_an_instruction_is_recognised_whatever_else_stands_in_it(instruction: str) -> None:
+    message = read_message(f"{instruction}: Why?")
+    assert (message.target, message.texts) == ("German", ["Why?"])
+
+
 @given(st.text(st.sampled_from('ab 1.\n\t%=[]{}":\ud83d\ue000')))
 def test_a_text_without_an_instruction_is_itself_with_the_texts_of_its_lines(text: str) -> None:
     message = read_message(text)
     assert fill(message, message.texts) == text
 
 
+strings = st.text(st.sampled_from('ab "\\\n\0é犬'), max_size=3)
 values = st.recursive(
-    st.none() | st.integers() | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
-    max_leaves=8,
+    st.none() | st.integers(0, 9) | strings,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(strings, inner, max_size=3),
+    max_leaves=4,
 )
 
 
@@ -172,7 +187,7 @@ def test_json_that_cannot_be_answered_is_a_text(content: str) -> None:
 
 
 def test_a_prompt_of_the_user_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:
-    content = "Now, please!\nEnglish => German\nA dog => runs.\nThank you!"
+    content = "Now, please!\nEnglish => German\nA dog => runs.\nTHANK you!"
     prompts = ["Now, *! {source} => {target} {text} Thank you!"]
     message = read_message(content, prompts)
     assert (message.source, message.target, message.texts) == (
