@@ -72,15 +72,15 @@ class Text:
         """
         strings: list[str] = []
         origins: list[Sequence[int]] = []
-        end = 0
+        done = 0
         for edit in edits:
-            strings += (self.string[end : edit.start], edit.new.string)
-            origins += (self.origin[end : edit.start], edit.new.origin)
-            end = edit.end
+            strings += (self.string[done : edit.start], edit.new.string)
+            origins += (self.origin[done : edit.start], edit.new.origin)
+            done = edit.end
         if not strings:
             return self
-        strings.append(self.string[end:])
-        origins.append(self.origin[end:])
+        strings.append(self.string[done:])
+        origins.append(self.origin[done:])
         return Text("".join(strings), list(chain.from_iterable(origins)))
 
     def respell(self, pieces: Sequence[str]) -> Text:
@@ -136,7 +136,10 @@ def join_texts(texts: Iterable[Text]) -> Text:
 
 
 def needs_space(before: str, after: str) -> bool:
-    """Return whether a space belongs between two texts: neither is empty or ends in kana or Han."""
+    """Return whether a space belongs between two texts.
+
+    None belongs beside an empty text, or between two characters of kana or Han.
+    """
     if not before or not after:
         return False
     return not (_CLOSE.match(before[-1]) and _CLOSE.match(after))

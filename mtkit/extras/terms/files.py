@@ -153,8 +153,7 @@ def _read_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the cells of each row that is no comment."""
     name = str(path)
     importer = find_importer(name)
-    is_stream = path.exists() and not path.is_file()
-    rows = None if importer is None or is_stream else importer.read_cells(name, COMMENT)
+    rows = importer.read_cells(name, COMMENT) if importer else None
     if rows is not None:
         yield from rows
         return

@@ -111,6 +111,15 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
         read_terms(tmp_path / "x.txt")
 
 
+def test_a_stream_is_a_glossary_with_tabs_but_not_with_quotes(tmp_path: Path) -> None:
+    for name in ("terms.csv", "terms.tsv"):
+        (tmp_path / name).symlink_to("/dev/null")
+    with silently():
+        assert len(read_terms(tmp_path / "terms.tsv")) == 0
+    with pytest.raises(UserError, match="pipe or device"):
+        read_terms(tmp_path / "terms.csv")
+
+
 @pytest.mark.parametrize("entries", ["terms.tsv", {"dog": "Hund", "mtkit": None}])
 def test_python_gives_a_path_or_a_dictionary(entries: Any, tmp_path: Path) -> None:
     if isinstance(entries, str):
