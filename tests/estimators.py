@@ -15,8 +15,7 @@ from mtkit.artifacts.replacement import create
 from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import compute_statistics
 from mtkit.decoding.estimation.bigrams import SeenBigrams
-from mtkit.decoding.estimation.confidence import Calibration, Features
-from mtkit.decoding.estimation.estimator import Estimator
+from mtkit.decoding.estimation.estimator import Calibration, Estimator, Features
 from mtkit.decoding.estimation.facts import TrainingFacts
 from mtkit.tokenizer.codec import Tokenizer
 

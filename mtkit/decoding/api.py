@@ -26,7 +26,7 @@ from mtkit.decoding.losses import Losses
 from mtkit.decoding.search_again import LOOP, find_loops, replace_loops, without_repetitions
 from mtkit.decoding.text.line import Line, Translation
 from mtkit.decoding.text.pipeline import open_window
-from mtkit.decoding.text.tags import check_tag
+from mtkit.decoding.text.prefix import check_tag
 from mtkit.errors import MtkitError, TranslationWarning, UserError
 from mtkit.models.folder import OpenedModel, Place, read_models
 from mtkit.prefetch import Prefetcher

@@ -18,7 +18,7 @@ from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.text.line import Line
 from mtkit.decoding.text.pipeline import open_window
-from mtkit.decoding.text.tags import check_tag
+from mtkit.decoding.text.prefix import check_tag
 from mtkit.decoding.text.words import UNSPACED
 from mtkit.errors import UserError
 from mtkit.models.device import pick_device

@@ -31,7 +31,7 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.estimation.verdict import FileVerdict
 from mtkit.decoding.losses import Losses
 from mtkit.decoding.text.line import Line, Translation
-from mtkit.decoding.text.tags import check_tag
+from mtkit.decoding.text.prefix import check_tag
 from mtkit.errors import UserError
 from mtkit.plugins import load_plugin
 from mtkit.progress import Progress, progress

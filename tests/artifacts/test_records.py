@@ -17,7 +17,7 @@ from foreign_json import HOSTILE, places_in, replaced
 from mtkit.artifacts.records import dump_record, load_record
 from mtkit.corpus.read import Pair
 from mtkit.corpus.statistics import CorpusStatistics, SideStatistics
-from mtkit.decoding.estimation.confidence import Calibration, Features
+from mtkit.decoding.estimation.estimator import Calibration, Features
 from mtkit.errors import UserError
 from mtkit.extras.adapt.adaptation import Adaptation
 from mtkit.scoring.comparison import BeforeAndAfter

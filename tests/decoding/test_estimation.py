@@ -18,9 +18,16 @@ from mtkit.artifacts.manifest import open_artifact
 from mtkit.artifacts.records import dump_record
 from mtkit.artifacts.replacement import create
 from mtkit.decoding.api import load
-from mtkit.decoding.estimation.confidence import Calibration, Features, compute_features
-from mtkit.decoding.estimation.estimator import ESTIMATION, SOURCE_BIGRAMS, Estimate, load_estimator
-from mtkit.decoding.estimation.translated import TranslatedLine
+from mtkit.decoding.estimation.estimator import (
+    ESTIMATION,
+    SOURCE_BIGRAMS,
+    Calibration,
+    Estimate,
+    Features,
+    compute_features,
+    load_estimator,
+)
+from mtkit.decoding.estimation.facts import TranslatedLine
 from mtkit.decoding.estimation.verdict import FileVerdict
 from mtkit.errors import UserError
 

@@ -22,9 +22,8 @@ from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.estimation.bigrams import MAX_BYTES, MIN_BYTES, SeenBigrams
 from mtkit.decoding.estimation.estimator import Estimator
-from mtkit.decoding.estimation.facts import TrainingFacts
+from mtkit.decoding.estimation.facts import TrainingFacts, TranslatedLine
 from mtkit.decoding.estimation.flags import FLAGS, find_flags
-from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.text.demands import find_unmet
 from mtkit.decoding.text.line import Context, Line
 from mtkit.decoding.text.pipeline import begin_line, demands_of, list_first_steps, own_text_of

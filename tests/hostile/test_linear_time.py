@@ -48,9 +48,8 @@ from mtkit.corpus.statistics import CorpusStatistics, compute_statistics
 from mtkit.corpus.tag_words import TagWords
 from mtkit.decoding.engines.engine import Hypothesis, Request
 from mtkit.decoding.estimation.bigrams import MIN_BYTES, SeenBigrams
-from mtkit.decoding.estimation.facts import TrainingFacts
+from mtkit.decoding.estimation.facts import TrainingFacts, TranslatedLine
 from mtkit.decoding.estimation.flags import find_flags
-from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.reading import label_words
 from mtkit.decoding.text.case import truecase
 from mtkit.decoding.text.line import Context, Line, Segment

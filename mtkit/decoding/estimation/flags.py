@@ -20,8 +20,7 @@ from mtkit.corpus.rules import (
     loops_alone,
 )
 from mtkit.corpus.text import is_blank
-from mtkit.decoding.estimation.facts import TrainingFacts
-from mtkit.decoding.estimation.translated import TranslatedLine
+from mtkit.decoding.estimation.facts import TrainingFacts, TranslatedLine
 
 MIN_UNSEEN_OF_FOREIGN = 0.25
 """The language of a translation is identified only if more of its subword pairs are unseen.
@@ -59,14 +58,6 @@ class Flag:
         return facts is not None and self.compare is not None and self.compare(line, facts)
 
 
-def _is_unfinished(line: TranslatedLine) -> bool:
-    return not line.is_finished
-
-
-def _has_loop(line: TranslatedLine) -> bool:
-    return has_loop(line.text, line.source)
-
-
 def has_loop(text: str, source: str) -> bool:
     """Return whether a translation repeats something over and over, but its source does not."""
     if loops_alone(text, source):
@@ -86,10 +77,6 @@ def _has_loop_in_word(text: str) -> bool:
 
 def _is_copied(line: TranslatedLine) -> bool:
     return line.is_copied or has_same_letters(line.source, line.text)
-
-
-def _is_empty(line: TranslatedLine) -> bool:
-    return is_blank(line.text)
 
 
 def _has_unusual_length(line: TranslatedLine, facts: TrainingFacts) -> bool:
@@ -138,10 +125,6 @@ def _may_be_in_words(number: str) -> bool:
     return is_short and int(number) <= MAX_COUNTED
 
 
-def _lost_placeholder(line: TranslatedLine) -> bool:
-    return bool(line.lost)
-
-
 def _keeps_stand_in(line: TranslatedLine, facts: TrainingFacts) -> bool:
     """Return whether a translation still has the word that was written for a placeholder."""
     if not (line.has_placeholder and facts.stand_in_translation):
@@ -149,10 +132,6 @@ def _keeps_stand_in(line: TranslatedLine, facts: TrainingFacts) -> bool:
     is_in_source = facts.stand_in.casefold() in line.source.casefold()
     is_in_text = facts.stand_in_translation.casefold() in line.text.casefold()
     return is_in_text and not is_in_source
-
-
-def _lacks_term(line: TranslatedLine) -> bool:
-    return bool(line.missing_terms)
 
 
 def _is_in_other_language(line: TranslatedLine, facts: TrainingFacts) -> bool:
@@ -173,15 +152,15 @@ def _is_unlike_training(line: TranslatedLine, facts: TrainingFacts) -> bool:
 UNLIKE = "unlike"
 """Name of the flag of a line that is unlike the training text: the one meaning of the word."""
 FLAGS = (
-    Flag("unfinished", "reached max_length before its end", _is_unfinished),
-    Flag("loop", "repeats words over and over", _has_loop),
+    Flag("unfinished", "reached max_length before its end", lambda line: not line.is_finished),
+    Flag("loop", "repeats words over and over", lambda line: has_loop(line.text, line.source)),
     Flag("copied", "is a copy of the source", _is_copied),
-    Flag("empty", "has no text", _is_empty),
+    Flag("empty", "has no text", lambda line: is_blank(line.text)),
     Flag("length", "is too long or too short for its source", compare=_has_unusual_length),
     Flag("number", "lacks a number, or has another one", _has_other_number),
-    Flag("placeholder", "lacks a placeholder, tag or URL", _lost_placeholder),
+    Flag("placeholder", "lacks a placeholder, tag or URL", lambda line: bool(line.lost)),
     Flag("stand-in", "has a word that stood for a placeholder", compare=_keeps_stand_in),
-    Flag("term", "lacks a term of the glossary", _lacks_term),
+    Flag("term", "lacks a term of the glossary", lambda line: bool(line.missing_terms)),
     Flag("language", "is not in the target language", compare=_is_in_other_language),
     Flag(UNLIKE, "its source is unlike the training text", compare=_is_unlike_training),
 )

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from mtkit.decoding.estimation.confidence import Calibration
-from mtkit.decoding.estimation.estimator import Estimate
+from mtkit.decoding.estimation.estimator import Calibration, Estimate
 from mtkit.decoding.estimation.flags import FLAGS, UNLIKE
 from mtkit.report import plural
 

@@ -11,8 +11,8 @@ from unicodedata import category
 
 from mtkit.decoding.text.demands import Demand, demands_within, show_stand_ins
 from mtkit.decoding.text.line import Context, Part, Segment
+from mtkit.decoding.text.prefix import find_symbols
 from mtkit.decoding.text.sentences import SENTENCE_END, split_at
-from mtkit.decoding.text.tags import find_symbols
 from mtkit.decoding.text.text import Text
 
 _SPACE = re.compile(r"\s")

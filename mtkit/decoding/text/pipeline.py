@@ -18,7 +18,7 @@ from mtkit.corpus.characters import count_letters, has_letters
 from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.estimation.estimator import NO_ESTIMATE, WITHOUT_FACTS, Estimate, Estimator
-from mtkit.decoding.estimation.translated import TranslatedLine
+from mtkit.decoding.estimation.facts import TranslatedLine
 from mtkit.decoding.text.case import restore_case
 from mtkit.decoding.text.demands import MARK, Demand, find_unmet
 from mtkit.decoding.text.fit import encode_to_fit
@@ -35,9 +35,8 @@ from mtkit.decoding.text.line import (
     without_surrogates,
 )
 from mtkit.decoding.text.placing import align_tokens, place_demands
-from mtkit.decoding.text.prefix import keep_prefix
+from mtkit.decoding.text.prefix import find_symbols, keep_prefix
 from mtkit.decoding.text.sentences import split_into_sentences
-from mtkit.decoding.text.tags import find_symbols
 from mtkit.decoding.text.text import Text, concatenate, join_texts
 from mtkit.decoding.text.verbatim import copy_verbatim
 from mtkit.decoding.text.words import Words, spaced_words

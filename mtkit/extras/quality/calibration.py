@@ -22,11 +22,9 @@ from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.engine import Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
 from mtkit.decoding.estimation.bigrams import SeenBigrams
-from mtkit.decoding.estimation.confidence import Calibration, Features
-from mtkit.decoding.estimation.estimator import Estimator
-from mtkit.decoding.estimation.facts import TrainingFacts
+from mtkit.decoding.estimation.estimator import Calibration, Estimator, Features
+from mtkit.decoding.estimation.facts import TrainingFacts, TranslatedLine
 from mtkit.decoding.estimation.flags import FLAGS, find_flags
-from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.limits import (
     MAX_CALIBRATED,
     MAX_CALIBRATION_COST,

@@ -28,8 +28,8 @@ from mtkit.batching.plan import plan_block
 from mtkit.corpus.text import normalise
 from mtkit.decoding.api import Translator, load
 from mtkit.decoding.estimation.estimator import Estimate
+from mtkit.decoding.estimation.facts import TranslatedLine
 from mtkit.decoding.estimation.flags import FLAGS
-from mtkit.decoding.estimation.translated import TranslatedLine
 from mtkit.decoding.estimation.verdict import LOW_CONFIDENCE, FileVerdict
 from mtkit.decoding.reading import Reader
 from mtkit.decoding.search.forced import log_probabilities

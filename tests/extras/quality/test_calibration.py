@@ -10,8 +10,7 @@ import pytest
 from mtkit.artifacts.manifest import open_artifact
 from mtkit.batching.build import build_batches
 from mtkit.decoding.api import load
-from mtkit.decoding.estimation.confidence import Features
-from mtkit.decoding.estimation.estimator import load_estimator
+from mtkit.decoding.estimation.estimator import Features, load_estimator
 from mtkit.extras.quality.calibration import FOLDS, fit_confidence
 from mtkit.tokenizer.train_spm import train_tokenizer
 from mtkit.training.train import train
