@@ -11,8 +11,9 @@ it follow three kinds of places:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mtkit.corpus.characters import (
@@ -122,8 +123,17 @@ def place_demands(
     edits = replacing.edits
     if tags:
         units = replacing.units()
-        gaps = _Inserting(units, read, tokens).find_gaps(tags)
-        edits += _fill_gaps(gaps, units, translation.string, line)
+        inserting = _Inserting(units, read, tokens)
+        inserting.insert(tags, range(len(units)))
+        string = translation.string
+        ends = [0, *(unit.end for unit in units)]
+        starts = [*(unit.start for unit in units), len(string)]
+        for gap, insertions in inserting.gaps.items():
+            if insertions:
+                start, end = ends[gap], starts[gap]
+                before, after = string[:start][-1:], string[end : end + 1]
+                new = _fill(insertions, string[start:end], before, after, line)
+                edits.append(Edit(start, end, new))
     return translation.replace(sorted(edits, key=lambda edit: (edit.start, edit.end)))
 
 
@@ -222,13 +232,21 @@ class _Replacing:
     def _fit_case(self, demand: Demand, first: int) -> Text:
         """Return the text of a demand; a term gets the capital of a word that begins a sentence."""
         new = demand.new_text()
-        before = self._token(first - 1) if first > 0 else ""
-        begins_sentence = not before or (is_sign(before[0]) and before not in WITHIN_SENTENCE)
-        is_capitalised = begins_sentence and is_capital(self._token(first)[0])
-        if demand.takes_case and is_capitalised and is_small(new.string[0]):
-            # One string for each character: a capital may be longer than its letter, such as ß.
-            return new.respell([title_case(new.string[0]), *new.string[1:]])
-        return new
+        letter = new.string[0]
+        replaces_capital = is_capital(self._token(first)[0])
+        if not (demand.takes_case and replaces_capital and is_small(letter)):
+            return new
+        if not self._begins_sentence(first):
+            return new
+        # A string for each character, because a capital may be longer than its letter, such as ß.
+        return new.respell([title_case(letter), *new.string[1:]])
+
+    def _begins_sentence(self, token: int) -> bool:
+        """Return whether a sentence may begin with a token."""
+        if token == 0:
+            return True
+        before = self._token(token - 1)
+        return is_sign(before[0]) and before not in WITHIN_SENTENCE
 
     def units(self) -> list[_Unit]:
         """Return the tokens, and what has replaced some of them, in order."""
@@ -268,224 +286,162 @@ def _find_densest(scores: Sequence[int | None]) -> range | None:
 
 
 class _Insertion(NamedTuple):
-    """A span that is inserted between two units."""
+    """A tag that is inserted between two units."""
 
-    demand: Demand
+    tag: Demand
     side: Literal["opening", "closing", "lone"] = "lone"
 
 
-Gaps = Mapping[int, Sequence[_Insertion]]
-"""What is inserted before unit n, in order; after the last one, if n is their number."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Area:
-    """The units within a pair of tags; or all units, within no pair."""
-
-    units: range
-    tags: tuple[Demand, ...] = ()
-    lone: dict[int, list[Demand]] = field(default_factory=lambda: defaultdict(list))
-    """Lone tags that stand here, but in no pair within this one, by their gap."""
-    inner: dict[int, _Area] = field(default_factory=dict)
-    """The pairs within this one, by their first gap."""
-    taken: set[int] = field(default_factory=set)
-    """The gaps that are within one of these pairs."""
-
-
 class _Inserting:
-    """Finds the place of tags between units, so that pairs stay well-formed."""
+    """Finds the places of tags between units, so that pairs stay well-formed."""
 
     def __init__(self, units: Sequence[_Unit], read: Text, tokens: AlignedTokens) -> None:
+        self.gaps: dict[int, list[_Insertion]] = defaultdict(list)
+        """What is inserted before unit n, in order; after the last one, if n is their number."""
         self._units = units
         self._read = read
         self._source = tokens.source
         self._weights = tokens.weights
-        self._outermost = _Area(range(len(units)))
-        self._area_of_unit = [self._outermost] * len(units)
-        """The innermost area in which a unit is."""
 
-    def find_gaps(self, demands: Sequence[Demand]) -> Gaps:
-        """Return what is inserted in each gap.
+    def insert(self, tags: Sequence[Demand], area: range) -> None:
+        """Insert tags between the units of an area.
 
         A tag stays within the pair of tags around it in the line, and outside of all others.
         """
-        areas = self._open_pairs(demands)
-        self._place_lone(demands, areas)
-        gaps: dict[int, list[_Insertion]] = defaultdict(list)
-        _list_in_order(self._outermost, gaps)
-        return gaps
-
-    def _open_pairs(self, demands: Sequence[Demand]) -> dict[int, _Area]:
-        """Nest the areas of pairs that have units; return them by the numbers of the pairs."""
-        last_tags = {demand.pair: demand for demand in demands}
-        areas: dict[int, _Area] = {}
-        outer = [self._outermost]
-        for demand in demands:
-            last = last_tags[demand.pair]
-            if demand.pair is None:
+        free = set(area)  # units within no pair
+        taken: set[int] = set()  # gaps within a pair
+        pairs: dict[int, tuple[Sequence[Demand], range]] = {}  # by their first gaps
+        lone: list[Sequence[Demand]] = []
+        for run in _split_into_runs(tags):
+            units = self._find_units(run, free)
+            if units is None:
+                lone.append(run)
                 continue
-            if demand.pair in areas:
-                outer.pop()
-            elif last is not demand and (area := self._open(demand, last, outer[-1])):
-                areas[demand.pair] = area
-                outer.append(area)
-        return areas
+            pairs[units.start] = (run, units)
+            free.difference_update(units)
+            taken.update(units[1:])
+        lone_by_gap: dict[int, list[Demand]] = defaultdict(list)
+        for run in lone:
+            lone_by_gap[self._find_gap(run[0], area, taken)] += run
+        gap = area.start
+        while gap <= area.stop:
+            self.gaps[gap] += map(_Insertion, lone_by_gap[gap])
+            if gap not in pairs:
+                gap += 1
+                continue
+            run, units = pairs[gap]
+            self.gaps[gap].append(_Insertion(run[0], "opening"))
+            self.insert(run[1:-1], units)
+            gap = units.stop
+            self.gaps[gap].append(_Insertion(run[-1], "closing"))
 
-    def _open(self, first: Demand, last: Demand, outer: _Area) -> _Area | None:
-        """Return the area between two tags; None if no unit is aligned to what is between them."""
-        sources = _tokens_between(first.end, last.start, self._read, self._source)
-        scores: list[int | None] = []
-        for unit, area in zip(self._units, self._area_of_unit, strict=True):
-            score = 1 if unit.source in sources else -1
-            scores.append(score if area is outer else None)
-        units = _find_densest(scores) or self._find_best(sources, outer)
-        if units is None:
+    def _find_units(self, run: Sequence[Demand], free: Collection[int]) -> range | None:
+        """Return the units that a pair surrounds; None if that is unknown, or the tag is lone.
+
+        They are free, and most of them are aligned to what is between the tags in the line.
+        """
+        sources = _tokens_between(run[0].end, run[-1].start, self._read, self._source)
+        if len(run) == 1 or not sources:
             return None
-        inner = _Area(units, (first, last))
-        for number in units:
-            self._area_of_unit[number] = inner
-        outer.inner[units.start] = inner
-        outer.taken.update(units[1:])
-        return inner
+        scores: list[int | None] = []
+        for number, unit in enumerate(self._units):
+            score = 1 if unit.source in sources else -1
+            scores.append(score if number in free else None)
+        return _find_densest(scores) or self._find_best(sources, free)
 
-    def _find_best(self, sources: range, area: _Area) -> range | None:
-        """Return the unit of an area that is aligned best to the sources; None: that is unknown.
+    def _find_best(self, sources: range, free: Collection[int]) -> range | None:
+        """Return the free unit that is aligned best to the sources; None: that is unknown.
 
         Of equal units, it is the one whose own source token is nearest to the first of them.
         """
-        if self._weights is None or not sources:
+        if self._weights is None or not free:
             return None
         weights = self._weights[:, sources.start : sources.stop].sum(axis=1).round(WEIGHT_DIGITS)
-        best: int | None = None
-        best_fit = (0.0, 0)
-        for number, unit in enumerate(self._units):
-            fit = (float(weights[unit.token]), -abs(unit.source - sources.start))
-            if self._area_of_unit[number] is area and (best is None or fit > best_fit):
-                best = number
-                best_fit = fit
-        return None if best is None else range(best, best + 1)
 
-    def _place_lone(self, demands: Sequence[Demand], areas: Mapping[int, _Area]) -> None:
-        """Give each tag that bounds no area a gap.
+        def fit(number: int) -> tuple[float, int]:
+            unit = self._units[number]
+            return float(weights[unit.token]), -abs(unit.source - sources.start)
 
-        From the first to the last tag of a pair without units, all have the same one.
-        """
-        last_tags = {demand.pair: demand for demand in demands}
-        outer = [self._outermost]
-        gap = 0
-        until: Demand | None = None  # the last tag of a pair without units
-        for demand in demands:
-            area = areas.get(demand.pair) if demand.pair is not None else None
-            if area is not None and area is outer[-1]:  # its closing tag
-                outer.pop()
-            elif area is not None:
-                outer.append(area)
-            else:
-                if until is None:
-                    gap = self._find_gap(demand, outer[-1])
-                    until = None if demand.pair is None else last_tags[demand.pair]
-                outer[-1].lone[gap].append(demand)
-                if demand is until:
-                    until = None
+        best = max(sorted(free), key=fit)
+        return range(best, best + 1)
 
-    def _find_gap(self, demand: Demand, area: _Area) -> int:
+    def _find_gap(self, tag: Demand, area: range, taken: Collection[int]) -> int:
         """Return the gap of an area that separates best what stands before and after a tag.
 
         The fewest units are on the wrong side; or the most, where both sides have changed places.
         """
-        place, _ = self._read.find(demand.start, demand.end)
+        place, _ = self._read.find(tag.start, tag.end)
         tag_token = self._source.count_starts(place)
         # At the first gap all units are after it, so those aligned before the tag are misplaced.
-        misplaced = sum(self._units[unit].source < tag_token for unit in area.units)
-        best = area.units.start
-        fewest = min(misplaced, len(area.units) - misplaced)
-        for unit in area.units:
+        misplaced = sum(self._units[unit].source < tag_token for unit in area)
+        best = area.start
+        fewest = min(misplaced, len(area) - misplaced)
+        for unit in area:
             misplaced += 1 if self._units[unit].source >= tag_token else -1
-            mixed = min(misplaced, len(area.units) - misplaced)
-            if mixed < fewest and unit + 1 not in area.taken:
+            mixed = min(misplaced, len(area) - misplaced)
+            if mixed < fewest and unit + 1 not in taken:
                 best = unit + 1
                 fewest = mixed
         return best
 
 
-def _list_in_order(area: _Area, gaps: dict[int, list[_Insertion]]) -> None:
-    """Add the tags within an area to their gaps, in the order in which they stand there."""
-    gap = area.units.start
-    while gap <= area.units.stop:
-        gaps[gap] += [_Insertion(demand) for demand in area.lone[gap]]
-        inner = area.inner.get(gap)
-        if inner is None:
-            gap += 1
-            continue
-        first, last = inner.tags
-        gaps[gap].append(_Insertion(first, "opening"))
-        _list_in_order(inner, gaps)
-        gap = inner.units.stop
-        gaps[gap].append(_Insertion(last, "closing"))
+def _split_into_runs(tags: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
+    """Yield each lone tag, and each pair with the tags between its two."""
+    last_places = {tag.pair: place for place, tag in enumerate(tags)}
+    start = 0
+    while start < len(tags):
+        pair = tags[start].pair
+        last = start if pair is None else last_places[pair]
+        yield tags[start : last + 1]
+        start = last + 1
 
 
-def _fill_gaps(gaps: Gaps, units: Sequence[_Unit], translation: str, line: str) -> Iterator[Edit]:
-    """Yield the text of each gap in which something is inserted.
+def _fill(insertions: Sequence[_Insertion], gap: str, before: str, after: str, line: str) -> Text:
+    """Return the text of a gap in which tags are inserted.
 
     Closing tags stand directly after the unit before them, and opening tags before the unit after
-    them. Other tags have spaces around them as they have in the line.
+    them. Other tags have spaces around them as they have in the line. `gap`: the spaces that are
+    there. `before`, `after`: the characters beside them; "" at the ends of the translation.
     """
-    ends = [0, *(unit.end for unit in units)]
-    starts = [*(unit.start for unit in units), len(translation)]
-    for gap, insertions in gaps.items():
-        if not insertions:
-            continue
-        start, end = ends[gap], starts[gap]
-        first = 0
-        while first < len(insertions) and insertions[first].side == "closing":
-            first += 1
-        last = len(insertions)
-        while last > first and insertions[last - 1].side == "opening":
-            last -= 1
-        lone = [insertion.demand for insertion in insertions[first:last]]
-        texts = [insertion.demand.new_text() for insertion in insertions]
-        between = Text.from_one(translation[start:end], texts[0].origin[0])
-        if lone:
-            between = _space_out(lone, between, translation[:start], translation[end:], line)
-        yield Edit(start, end, concatenate([*texts[:first], between, *texts[last:]]))
+    closing = list(takewhile(lambda insertion: insertion.side == "closing", insertions))
+    others = insertions[len(closing) :]
+    opening = list(takewhile(lambda insertion: insertion.side == "opening", reversed(others)))
+    last = len(insertions) - len(opening)
+    tags = [insertion.tag for insertion in insertions]
+    between = [Text.from_one(gap, tags[0].start)]
+    if len(closing) < last:
+        between = list(_space_out(tags[len(closing) : last], gap, before, after, line))
+    texts = [tag.new_text() for tag in tags]
+    return concatenate([*texts[: len(closing)], *between, *texts[last:]])
 
 
-def _space_out(lone: Sequence[Demand], gap: Text, before: str, after: str, line: str) -> Text:
-    """Return lone tags with spaces as in the line.
-
-    `gap`: the spaces that are there. `before`, `after`: the translation on both sides.
-    """
-    # Whether a neighbour is of a script without spaces.
-    is_unspaced = any(UNSPACED.match(side) for side in (before[-1:], after))
-    needs_spaces = bool(gap.string) or not is_unspaced
-    texts: list[Text] = []
-    for number, demand in enumerate(lone):
-        is_first = number == 0
-        is_last = number == len(lone) - 1
-        space = Text.from_one(" ", demand.start)
-        previous = line[demand.start - 1 : demand.start] or " "
-        following = line[demand.end : demand.end + 1]
-        if is_first and before and needs_spaces and _stands_apart(demand, previous, before[-1]):
-            texts.append(space)
-        texts.append(demand.new_text())
-        is_before_word = bool(after) and (bool(gap.string) or not is_sign(after[0]))
-        is_apart = bool(following) and is_space(following)
-        if is_last:
-            is_apart = (
-                is_before_word and needs_spaces and _stands_apart(demand, following, after[0])
-            )
+def _space_out(
+    tags: Sequence[Demand], gap: str, before: str, after: str, line: str
+) -> Iterator[Text]:
+    """Yield tags, and the spaces around and between them; the arguments are as in `_fill`."""
+    line = f" {line}."  # a tag at the beginning stands apart, and one at the end need not
+    is_beside_unspaced = any(map(UNSPACED.match, (before, after)))
+    may_have_spaces = bool(gap) or not is_beside_unspaced
+    first, last = tags[0], tags[-1]
+    if before and may_have_spaces and _stands_apart(first, line[first.start], before):
+        yield Text.from_one(" ", first.start)
+    for tag in tags:
+        yield tag.new_text()
+        following = line[tag.end + 1]
+        is_apart = is_space(following)
+        if tag is last:
+            is_before_word = bool(after) and (bool(gap) or not is_sign(after))
+            is_apart = is_before_word and may_have_spaces and _stands_apart(tag, following, after)
         if is_apart:
-            texts.append(space)
-    return concatenate(texts)
+            yield Text.from_one(" ", tag.start)
 
 
-def _stands_apart(demand: Demand, beside_in_line: str, beside: str) -> bool:
+def _stands_apart(tag: Demand, beside_in_line: str, beside: str) -> bool:
     """Return whether a space belongs between a tag or span and the character beside it.
 
     There is one in the line; or a span would touch a word that it does not touch there.
     """
-    if beside_in_line and is_space(beside_in_line):
+    if is_space(beside_in_line):
         return True
-    is_span = bool(demand.stand_in)
-    touches_word = bool(beside_in_line) and is_word_character(beside_in_line)
-    return is_span and is_word_character(beside) and not touches_word
+    is_span = bool(tag.stand_in)
+    return is_span and is_word_character(beside) and not is_word_character(beside_in_line)
