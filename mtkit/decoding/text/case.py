@@ -7,8 +7,6 @@ translation of a line in capitals is written in capitals, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from typing import NamedTuple
@@ -108,26 +106,26 @@ def truecase(
     if not has_no_case(line):
         return line
     stopped = {f"{word}." for word in abbreviations.casefold().split()}
-    words: list[_Word] = []
-    is_first = True
-    for match in _WORD.finditer(line):
-        text = match[0]
-        words.append(_Word(text, is_first, _spell(text, dotless_i)))
-        is_first = text.endswith(_SENTENCE_END) and text.casefold() not in stopped
+    words: list[str] = _WORD.findall(line)
+    spellings_of_words = [_spell(word, dotless_i) for word in words]
     # In one call, which takes far less time than a call for each word.
-    spellings = list(chain.from_iterable(word.spellings for word in words))
-    encoded = zip(spellings, tokenizer.encode_source(spellings), strict=True)
+    encoded = iter(tokenizer.encode_source(list(chain.from_iterable(spellings_of_words))))
     respell = tokenizer.source_spelling.respell
     best: list[str] = []
-    for word in words:
+    is_first = True  # in a sentence, so that the word is probably capitalised
+    for word, spellings in zip(words, spellings_of_words, strict=True):
         costs: list[_Cost] = []
-        for spelling, ids in islice(encoded, len(word.spellings)):
+        for spelling, ids in zip(spellings, islice(encoded, len(spellings)), strict=True):
             # Ids are ordered by frequency, so the largest ids belong to the rarest subwords. They
             # decide between spellings with equally many subwords, but not at the start of a
             # sentence: there the first of these spellings is right, which has a capital.
-            rarest = [] if word.is_first else sorted(ids, reverse=True)
+            rarest = [] if is_first else sorted(ids, reverse=True)
             costs.append(_Cost(len(ids), respell(spelling) != spelling, rarest))
-        best.append(word.best(costs))
+        cost = min(costs)
+        # A word of which all spellings are split into letters stays as it is.
+        is_known = cost.subwords < len(word) or cost.subwords == 1
+        best.append(spellings[costs.index(cost)] if is_known else word)
+        is_first = word.endswith(_SENTENCE_END) and word.casefold() not in stopped
     known = iter(best)
     cased = _WORD.sub(lambda _: next(known), line)
     after, before = tokenizer.encode_source([cased, line])
@@ -143,28 +141,8 @@ class _Cost(NamedTuple):
     rarest: list[int]
 
 
-@dataclass(frozen=True)
-class _Word:
-    """A word of a line without case."""
-
-    text: str
-    is_first: bool
-    """Whether the word begins a sentence, so that it is probably capitalised."""
-    spellings: list[str]
-    """First with a capital, then in small letters, then as in the line."""
-
-    def best(self, costs: Sequence[_Cost]) -> str:
-        """Return the spelling with the fewest subwords; `costs`: of each spelling.
-
-        If all spellings are split into letters, return the word as it is in the line.
-        """
-        best = min(costs)
-        is_known = best.subwords < len(self.text) or best.subwords == 1
-        return self.spellings[costs.index(best)] if is_known else self.text
-
-
 def _spell(word: str, dotless_i: bool | None) -> list[str]:
-    """Return the spellings among which truecasing chooses."""
+    """Return the spellings of a word: with a capital, in small letters, and as in the line."""
     ways = [False, True] if dotless_i is None else [dotless_i]
     small = [lowercase(word, dotless_i=way) for way in ways]
     capital = [_with_capital(text, way) for text, way in zip(small, ways, strict=True)]

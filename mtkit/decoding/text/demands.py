@@ -81,7 +81,8 @@ def show_marks(text: Text, demands: Sequence[Demand]) -> Text:
 def show_stand_ins(text: Text, demands: Sequence[Demand]) -> Text:
     """Return a text as the model reads it: with stand-ins in place of the marks.
 
-    Where nothing takes the place of a mark, no two spaces meet; nor two words, but at paired tags.
+    A mark without a stand-in takes one of two spaces around it along. Between two words it leaves a
+    space, unless it is one of a pair: <b>n</b>ames.
     """
     edits: list[Edit] = []
     last_end = 0
@@ -92,15 +93,15 @@ def show_stand_ins(text: Text, demands: Sequence[Demand]) -> Text:
             continue
         if start > last_end:
             before = text.string[start - 1]
-        after = text.string[end : end + MAX_MARKS_IN_A_ROW].lstrip(MARK)[:1] or " "
         stand_in = demand.stand_in
-        is_between_spaces = is_space(before) and is_space(after)
-        if not stand_in and is_between_spaces:
-            # Of marks next to each other, the last one takes the space after them.
-            end += end < len(text) and is_space(text.string[end])
-        elif not stand_in and demand.pair is None:
+        if not stand_in:
+            after = text.string[end : end + MAX_MARKS_IN_A_ROW].lstrip(MARK)[:1] or " "
             is_between_words = is_word_character(before) and is_word_character(after)
-            stand_in = " " if is_between_words else ""
+            if is_between_words and demand.pair is None:
+                stand_in = " "
+            elif is_space(before) and is_space(after):
+                # Of marks next to each other, the last one takes the space after them.
+                end += text.string[end : end + 1] == after
         edits.append(Edit(start, end, Text.from_one(stand_in, demand.end - 1)))
         last_end = end
         before = stand_in[-1:] or before

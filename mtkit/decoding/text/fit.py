@@ -90,24 +90,15 @@ def split_to_fit(texts: Sequence[Text], context: Context) -> list[list[tuple[Tex
     abbreviations = set(context.request.settings.abbreviations.split())
     # All texts in one call, which takes far less time than a call for each.
     encoded = context.tokenizer.encode_source([text.string for text in texts])
-    divided: dict[int, list[Text]] = {}
-    for number, text in enumerate(texts):
-        if len(encoded[number]) > room:
-            parts = _divide(text, abbreviations)
-            if [part.string for part in parts] != [text.string]:
-                divided[number] = parts
-    shorter = list(chain.from_iterable(divided.values()))
-    # Parts can still be too long.
-    fitting = iter(split_to_fit(shorter, context) if shorter else [])
     parts_of_texts: list[list[tuple[Text, list[int]]]] = []
-    for number, text in enumerate(texts):
-        if number not in divided:
-            parts_of_texts.append([(text, encoded[number])])
-            continue
-        parts_of_text: list[tuple[Text, list[int]]] = []
-        for _ in divided[number]:
-            parts_of_text += next(fitting)
-        parts_of_texts.append(parts_of_text)
+    for text, ids in zip(texts, encoded, strict=True):
+        parts = [text]
+        if len(ids) > room:
+            parts = _divide(text, abbreviations)
+        if [part.string for part in parts] == [text.string]:
+            parts_of_texts.append([(text, ids)])
+        else:  # parts can still be too long
+            parts_of_texts.append(list(chain.from_iterable(split_to_fit(parts, context))))
     return parts_of_texts
 
 
