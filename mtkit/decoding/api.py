@@ -33,8 +33,7 @@ from mtkit.prefetch import Prefetcher
 from mtkit.tokenizer.codec import Tokenizer
 
 if TYPE_CHECKING:  # few translations need torch; importing it takes most of a start
-    from mtkit.decoding.attention import AttentionKind, AttentionMap
-    from mtkit.decoding.reading import Reader
+    from mtkit.decoding.reading import AttentionKind, AttentionMap, Reader
 
 MAX_WINDOW = 1024
 """Largest number of lines that are sorted by length and translated together."""
@@ -202,7 +201,7 @@ class Translator:
             UserError: the translator is an ensemble or was not loaded from a folder, the model has
                 no attention, or the text is not one sentence.
         """
-        from mtkit.decoding.attention import attention_maps
+        from mtkit.decoding.reading import attention_maps
 
         self.submit([])  # fails if the translator is closed
         check_text(source, "source")

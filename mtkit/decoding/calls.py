@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from concurrent.futures import Future
 from threading import Condition
-from typing import Any, Generic, TypeVar
-from weakref import ReferenceType, ref
+from typing import TypeVar
 
 from mtkit.decoding.engines.engine import Lifetime, NBestLists
 
@@ -42,8 +41,8 @@ class RunningCalls:
             self._end()
             raise
         # The first callback, so that a later one may close the translator.
-        call.future.add_done_callback(lambda _: self._end())
-        return call.future
+        call.add_done_callback(lambda _: self._end())
+        return call
 
     def close(self) -> None:
         """Refuse new calls, and wait for all others; do nothing in a forked child."""
@@ -59,55 +58,51 @@ class RunningCalls:
             self._has_ended.notify_all()
 
 
-class _RunningSearch:
-    """The search that a call waits for."""
-
-    def __init__(self) -> None:
-        self.future: ReferenceType[Future[NBestLists]] | None = None
-
-    def cancel_with(self, call: Future[Any]) -> None:
-        """Cancel the search if the call has been cancelled."""
-        search = None if self.future is None else self.future()
-        if search is not None and call.cancelled():
-            search.cancel()
-
-
-class _Call(Generic[_Result]):
+class _Call(Future[_Result]):
     """A call; the threads that complete its searches also run what follows them.
 
-    No object here refers to itself, also indirectly: Python frees such a cycle late, with all
-    results in it. So the future of the call has only a weak reference to that of its search.
+    It refers to a search only as long as this runs. Otherwise they would refer to each other, and
+    Python frees such a cycle late, with all results in it.
     """
 
     def __init__(self, searches: Searches[_Result]) -> None:
-        self.future: Future[_Result] = Future()
+        super().__init__()
         self._searches = searches
-        self._running = _RunningSearch()
-        self.future.add_done_callback(self._running.cancel_with)
+        self._search: Future[NBestLists] | None = None
+
+    def cancel(self) -> bool:
+        """Cancel the call, and the search that it waits for."""
+        is_cancelled = super().cancel()
+        search = self._search
+        if is_cancelled and search is not None:
+            search.cancel()
+        return is_cancelled
 
     def search_first(self) -> None:
         """Start the first search."""
         self._wait_for(next(self._searches))
 
     def _wait_for(self, search: Future[NBestLists]) -> None:
-        self._running.future = ref(search)
+        self._search = search
         search.add_done_callback(self._go_on)
-        # Before this line, a cancelled call may have cancelled the search before this one.
-        self._running.cancel_with(self.future)
+        # Before the first line, `cancel` may have cancelled the search before this one.
+        if self.cancelled():
+            search.cancel()
 
     def _go_on(self, search: Future[NBestLists]) -> None:
         """Use the answers of a search, and start the next one, or end the call."""
-        if self.future.cancelled():
+        self._search = None
+        if self.cancelled():
             self._searches.close()
-            self.future.set_running_or_notify_cancel()  # tells those who wait for the future
+            self.set_running_or_notify_cancel()  # tells those who wait for the call
             return
         try:
             following = self._searches.send(search.result())
         except StopIteration as end:
-            if self.future.set_running_or_notify_cancel():
-                self.future.set_result(end.value)
+            if self.set_running_or_notify_cancel():
+                self.set_result(end.value)
         except BaseException as error:
-            if self.future.set_running_or_notify_cancel():
-                self.future.set_exception(error)
+            if self.set_running_or_notify_cancel():
+                self.set_exception(error)
         else:
             self._wait_for(following)

@@ -26,9 +26,11 @@ MIN_REPEATED = 2
 def find_loops(window: Window, answers: NBestLists) -> list[int]:
     """Return the sentences of a window whose translation has a loop, by their numbers."""
     context = window.context
+    request = context.request
     is_usual = LOOP in context.estimator.unreliable_flags
     # A user who forbids n-grams has chosen how long they are.
-    if is_usual or not context.request.may_search_again or context.request.settings.no_repeat_ngram:
+    has_own_limit = request.sampling is not None or request.settings.no_repeat_ngram > 0
+    if is_usual or has_own_limit or not request.search_again:
         return []
     suspects: list[int] = []
     for number, hypotheses in enumerate(answers):

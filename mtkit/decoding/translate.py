@@ -26,7 +26,7 @@ from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.output import check_output, is_stream, open_output
 from mtkit.artifacts.storage import path_in_oserror
 from mtkit.corpus.files import count_lines, input_lines, open_input, text_lines
-from mtkit.corpus.importers import Importer, find_importer
+from mtkit.corpus.importers import find_importer
 from mtkit.decoding.api import Translator
 from mtkit.decoding.estimation.verdict import FileVerdict
 from mtkit.decoding.losses import Losses
@@ -64,13 +64,6 @@ class Files:
     """Where to write a JSON object for each input line, with its flags and its confidence."""
     document: Input | None = None
     """What an extra has read from the input, to be written with translations in their places."""
-
-    @property
-    def importer(self) -> Importer:
-        """What reads the input, of which a column is translated."""
-        importer = find_importer(str(self.input), self.sheet)
-        assert importer is not None  # `--columns` is for such files
-        return importer
 
     @property
     def is_resumable(self) -> bool:
@@ -276,7 +269,9 @@ def _open_input(translator: Translator, files: Files, form: Format) -> Iterator[
         yield files.document
         return
     if files.column is not None:
-        yield files.importer.open_column(str(files.input), files.column, files.output)
+        importer = find_importer(str(files.input), files.sheet)
+        assert importer is not None  # `--columns` is for such files
+        yield importer.open_column(str(files.input), files.column, files.output)
         return
     with open_input(files.input) as source:
         yield TextInput(source, files, form)
@@ -302,7 +297,7 @@ def translate(
             _dependencies(translator, files, form) if text.is_resumable else None,
             line_counts=text.line_counts(),
         ) as (target, done),
-        _open_flags(files.flags) as write_flags,
+        open_output(files.flags) if files.flags else nullcontext((None, 0)) as (flags, _),
         _progress(files, text) as shown,
     ):
         _say_start(translator, files, form)
@@ -315,7 +310,12 @@ def translate(
                 for number, translation in enumerate(translations, start=tally.last + 1):
                     target.write(text.output(number, translation))
                 target.flush()
-            write_flags(tally.last, translations)
+            if flags is not None:
+                with path_in_oserror(files.flags or Path()):
+                    for number, translation in enumerate(translations, start=tally.last + 1):
+                        record = {"line": number, **_record_estimate(translation)}
+                        flags.write(json.dumps(record).encode() + b"\n")
+                    flags.flush()
             tally.count(translations)
             if text.is_typed:  # each warning below its line
                 tally.warn_of_losses()
@@ -395,24 +395,6 @@ class _Tally:
                 f"incomplete (such as {self._unit} {lines}), because they reached max_length "
                 f"{self._max_length}"
             )
-
-
-@contextmanager
-def _open_flags(path: Path | None) -> Iterator[Callable[[int, Sequence[Translation]], None]]:
-    """Open the file of `--flags`, and yield what writes the translations after so many lines."""
-    if path is None:
-        yield lambda done, translations: None
-        return
-    with open_output(path) as (file, _):
-
-        def write(done: int, translations: Sequence[Translation]) -> None:
-            with path_in_oserror(path):
-                for number, translation in enumerate(translations, start=done + 1):
-                    record = {"line": number, **_record_estimate(translation)}
-                    file.write(json.dumps(record).encode() + b"\n")
-                file.flush()
-
-        yield write
 
 
 def _dependencies(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:

@@ -33,8 +33,7 @@ class AutoEngine(Engine):
         self._options = options
         self._lifetime = Lifetime()
         self._ctranslate2: Engine | None = None
-        self._torch: dict[str, Engine] = {}
-        """By compute type. CTranslate2 may use one that PyTorch lacks, which then uses float32."""
+        self._torch: Engine | None = None
         self._failure: str | None = None
         """Why CTranslate2 does not work here; None if it works, or has not been tried."""
         self.name = self.engine_for(request).name
@@ -47,10 +46,9 @@ class AutoEngine(Engine):
     def close(self) -> None:
         if not self._lifetime.is_in_child:
             self._lifetime.end()  # from now on, no call opens another engine
-            if self._ctranslate2 is not None:
-                self._ctranslate2.close()
-            for engine in self._torch.values():
-                engine.close()
+            for engine in (self._ctranslate2, self._torch):
+                if engine is not None:
+                    engine.close()
 
     def engine_for(self, request: Request) -> Engine:
         """Return the engine for this request; open it if this is its first use.
@@ -67,15 +65,11 @@ class AutoEngine(Engine):
                     return self._ctranslate2
                 if self._options.engine == "ctranslate2":
                     raise UserError(f"{reason}; use the engine torch")
-            return self._pytorch(self._options, reason)
+            if self._torch is None:
+                from mtkit.decoding.engines.pytorch import PyTorchEngine
 
-    def _pytorch(self, options: EngineOptions, reason: str | None) -> Engine:
-        """Return the PyTorch engine; open it if this is its first use. The lock must be held."""
-        if options.compute_type not in self._torch:
-            from mtkit.decoding.engines.pytorch import PyTorchEngine
-
-            self._torch[options.compute_type] = PyTorchEngine.load(self._models, options, reason)
-        return self._torch[options.compute_type]
+                self._torch = PyTorchEngine.load(self._models, self._options, reason)
+            return self._torch
 
     def _try_ctranslate2(self, request: Request) -> str | None:
         """Open CTranslate2 if it supports the request, and return None; else return why not.

@@ -82,11 +82,6 @@ class Request:
         if self.sampling is None and self.n_best > self.settings.beam:
             raise UserError(f"n_best: {self.n_best} exceeds the beam of {self.settings.beam}")
 
-    @property
-    def may_search_again(self) -> bool:
-        """Whether a second search makes sense: samples are random, so no sample has a fault."""
-        return self.search_again and self.sampling is None
-
     def changed(self, **settings: Any) -> Request:
         """Return the request with some settings changed; None changes nothing.
 

@@ -103,20 +103,13 @@ def _hash_all(ids: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
     """Return the hashes of all pairs in some sentences, whose ids are joined."""
     import numpy as np
 
-    # Lay the sentences end to end, each as BOS x EOS.
-    sentences = np.arange(len(lengths))
-    starts = lengths.cumsum() - lengths + 2 * sentences  # (k,): the place of each BOS
-    # A subword moves by 1 for the BOS of its sentence, and by 2 for each earlier sentence.
-    sentence_of_id = np.repeat(sentences, lengths)
-    id_places = np.arange(len(ids)) + 1 + 2 * sentence_of_id
-    symbols = np.full(len(ids) + 2 * len(lengths), EOS, np.uint64)  # the places left over are EOS
-    symbols[starts] = BOS
-    symbols[id_places] = ids
-    # Each symbol except BOS is the second of a pair: EOS and the next BOS are no pair.
-    is_second = np.ones(len(symbols), bool)
-    is_second[starts] = False
-    second_places = is_second.nonzero()[0]
-    first = symbols[second_places - 1]
-    second = symbols[second_places]
-    pairs = (first << np.uint64(MAX_ID_BITS)) | second
+    # A sentence is x_1 … x_n EOS, and the BOS of the next one follows it.
+    ends = lengths.cumsum()
+    bounds = np.tile([EOS, BOS], len(ends))
+    symbols = np.insert(ids, np.repeat(ends, 2), bounds).astype(np.uint64)
+    first = np.concatenate([[np.uint64(BOS)], symbols[:-1]])
+    is_second = symbols != BOS  # EOS and BOS are no pair
+    first = first[is_second]
+    second = symbols[is_second]
+    pairs: NDArray[np.uint64] = (first << np.uint64(MAX_ID_BITS)) | second
     return pairs * np.uint64(FACTOR)  # the product is taken modulo 2^64

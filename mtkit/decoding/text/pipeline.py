@@ -8,7 +8,7 @@ part, and the parts are joined. A blank line does not reach the steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -17,7 +17,7 @@ from mtkit import plugins
 from mtkit.corpus.characters import count_letters, has_letters
 from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
-from mtkit.decoding.estimation.estimator import NO_ESTIMATE, WITHOUT_FACTS, Estimate, Estimator
+from mtkit.decoding.estimation.estimator import WITHOUT_FACTS, Estimate, Estimator
 from mtkit.decoding.estimation.facts import TranslatedLine
 from mtkit.decoding.text.case import restore_case
 from mtkit.decoding.text.demands import MARK, Demand, find_unmet
@@ -39,7 +39,7 @@ from mtkit.decoding.text.prefix import find_symbols, keep_prefix
 from mtkit.decoding.text.sentences import split_into_sentences
 from mtkit.decoding.text.text import Text, concatenate, join_texts
 from mtkit.decoding.text.verbatim import copy_verbatim
-from mtkit.decoding.text.words import Words, spaced_words
+from mtkit.decoding.text.words import spaced_words
 from mtkit.tokenizer.codec import Tokenizer
 
 STEPS: Sequence[TextStep] = (
@@ -153,7 +153,7 @@ class Window:
         target_offsets = tokenizer.target_offsets(hypothesis.tokens)
         if attention is not None:
             attention = attention[:, len(part.symbols) :]  # a language symbol is no word
-        links: dict[int, set[int]] = {}
+        links: dict[int, set[int]] = defaultdict(set)
         has_words = bool(source_offsets and text.string.strip())
         if self.context.request.alignments and attention is not None and has_words:
             # Few translations need numpy; importing it takes as long as all else.
@@ -168,7 +168,9 @@ class Window:
                     words_of_line.at(part.text.origin[offset]) for offset in source_offsets
                 ],
             )
-            links = _links_by_origin(aligned, words, text)
+            for source, target in aligned:
+                for origin in text.origin[slice(*words.ranges[target])]:
+                    links[origin].add(source)
         demands = _find_unplaced(part.demands, text.string)
         if demands:
             tokens = align_tokens(
@@ -218,12 +220,11 @@ class Window:
         alignment: set[tuple[int, int]] = set()
         if self.context.request.alignments and line.parts:
             alignment = _align_words(text, chosen, line)
-        return Translation(
+        translation = Translation(
             text.string,
             _total_score(hypotheses, self.context.request.settings.length_penalty),
             tokens,
             truncated=not all(hypothesis.finished for hypothesis in hypotheses),
-            estimate=self._estimate(text.string, hypotheses, line, lost, missing_terms),
             lost=lost,
             terms=sum(demand.is_term for demand in line.demands),
             missing_terms=missing_terms,
@@ -231,30 +232,26 @@ class Window:
             unknown_letters=line.unknown_letters,
             alignment=alignment,
         )
+        if not self.context.request.scores:
+            return translation
+        return replace(translation, estimate=self._estimate(translation, hypotheses, line))
 
     def _estimate(
-        self,
-        text: str,
-        hypotheses: Sequence[Hypothesis],
-        line: SplitLine,
-        lost: Sequence[str],
-        missing_terms: Sequence[str],
+        self, translation: Translation, hypotheses: Sequence[Hypothesis], line: SplitLine
     ) -> Estimate:
-        """Return the estimate of a translation; an empty one if the request asks for no scores."""
-        request = self.context.request
-        if not request.scores:
-            return NO_ESTIMATE
+        """Return the flags and the confidence of a translation."""
+        length_penalty = self.context.request.settings.length_penalty
         translated = TranslatedLine(
             line.text,
-            text,
+            translation.text,
             line.letters,
-            is_finished=all(hypothesis.finished for hypothesis in hypotheses),
-            lost=lost,
-            missing_terms=missing_terms,
+            is_finished=not translation.truncated,
+            lost=translation.lost,
+            missing_terms=translation.missing_terms,
             has_placeholder=any(demand.stand_in for demand in line.demands),
             source_parts=[part.ids for part in line.parts],
             target_parts=[hypothesis.tokens for hypothesis in hypotheses],
-            log_probability=_log_probability(hypotheses, request.settings.length_penalty),
+            log_probability=_log_probability(hypotheses, length_penalty),
         )
         return self.context.estimator.estimate(translated)
 
@@ -364,19 +361,6 @@ def _find_unplaced(demands: Sequence[Demand], translation: str) -> list[Demand]:
     """Return the demands that have to be placed: all spans, and the terms that are too rare."""
     missing = {demand.text for demand in find_unmet(demands, Text(translation, ()))}
     return [demand for demand in demands if not demand.is_term or demand.text in missing]
-
-
-def _links_by_origin(
-    links: Iterable[tuple[int, int]], words: Words, text: Text
-) -> dict[int, set[int]]:
-    """Return the words of the line to which each character of a hypothesis is linked."""
-    linked: dict[int, set[int]] = defaultdict(set)
-    for source, target in links:
-        linked[target].add(source)
-    by_origin: dict[int, set[int]] = {}
-    for target, sources in linked.items():
-        by_origin.update(dict.fromkeys(text.origin[slice(*words.ranges[target])], sources))
-    return by_origin
 
 
 def _align_words(text: Text, chosen: Sequence[_Candidate], line: SplitLine) -> set[tuple[int, int]]:

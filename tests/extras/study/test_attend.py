@@ -20,10 +20,16 @@ from architectures import ARCHITECTURES, make, sources, targets
 from commands import Stdin
 from folders import tokenizer_in
 from mtkit.decoding.api import Translator, load
-from mtkit.decoding.attention import AttentionKind, AttentionMap, attention_maps, attention_weights
 from mtkit.decoding.engines.engine import EngineOptions, Request
 from mtkit.decoding.engines.pytorch import PyTorchEngine
-from mtkit.decoding.reading import Reader, label_words
+from mtkit.decoding.reading import (
+    AttentionKind,
+    AttentionMap,
+    Reader,
+    attention_maps,
+    attention_weights,
+    label_words,
+)
 from mtkit.errors import UserError
 from mtkit.extras.study.attend.page import (
     TEMPLATE,

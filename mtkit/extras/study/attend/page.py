@@ -14,8 +14,14 @@ from typing import Any, cast
 
 from mtkit.artifacts.runs import config_of, read_known_steps
 from mtkit.config.model import EncoderDecoderSettings, LstmDecoderSettings, TransformerLayers
-from mtkit.decoding.attention import AttentionKind, AttentionMap, attention_maps
-from mtkit.decoding.reading import Reader, Reading, label_subwords
+from mtkit.decoding.reading import (
+    AttentionKind,
+    AttentionMap,
+    Reader,
+    Reading,
+    attention_maps,
+    label_subwords,
+)
 from mtkit.errors import UserError
 from mtkit.extras.study.attend.tree import BeamTree, TreeNode, search_tree
 from mtkit.extras.study.curves import plan_rates, points_of

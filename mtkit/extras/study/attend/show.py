@@ -8,8 +8,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 
 from mtkit.artifacts.output import check_output, open_output
-from mtkit.decoding.attention import AttentionMap, attention_maps
-from mtkit.decoding.reading import Reader
+from mtkit.decoding.reading import AttentionMap, Reader, attention_maps
 from mtkit.errors import UserError
 from mtkit.extras.study.attend.page import make_page, page_content
 from mtkit.extras.study.attend.sentences import named_sentences
