@@ -18,9 +18,9 @@ from contextlib import (
 )
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import islice, repeat
+from itertools import islice, repeat, starmap
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 from mtkit.artifacts.manifest import hash_file
 from mtkit.artifacts.output import check_output, is_stream, open_output
@@ -64,18 +64,6 @@ class Files:
     """Where to write a JSON object for each input line, with its flags and its confidence."""
     document: Input | None = None
     """What an extra has read from the input, to be written with translations in their places."""
-
-    @property
-    def is_resumable(self) -> bool:
-        """Whether a later command can continue: all are files, and there are no flags.
-
-        The flags of earlier lines are not kept.
-        """
-        if self.flags or self.input is None or self.output is None:
-            return False
-        if is_stream(self.output):
-            return False
-        return all(path.is_file() for path in (self.input, self.prefixes) if path)
 
     def check(self) -> None:
         """Raise UserError if a file cannot be used, or the numbers of lines and prefixes differ."""
@@ -190,6 +178,12 @@ def _record_estimate(translation: Translation) -> dict[str, Any]:
     return record
 
 
+def _record_flags(number: int, translation: Translation) -> bytes:
+    """Return what `--flags` writes for line `number`, from 1."""
+    record = {"line": number, **_record_estimate(translation)}
+    return json.dumps(record).encode() + b"\n"
+
+
 def to_pharaoh(links: set[tuple[int, int]]) -> str:
     """Return links in the format of Pharaoh, fast_align and Marian, such as `0-0 1-2 2-1`."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
@@ -253,7 +247,17 @@ class TextInput(Input):
         return count_lines(str(path)) if path is not None and path.is_file() else None
 
     def lines(self, done: int) -> Iterator[Line]:
-        return islice(_lines(self.source, self.files), done, None)
+        prefixes = self.files.prefixes
+        texts = text_lines(self.source, str(self.files.input or "stdin"))
+        begins: Iterator[str] = input_lines(prefixes) if prefixes else repeat("")
+        try:
+            pairs = enumerate(zip(texts, begins, strict=prefixes is not None))
+            for number, (text, begin) in islice(pairs, done, None):
+                yield Line(text, begin, number)
+        except ValueError:
+            raise UserError(
+                f"{prefixes}: give one prefix for each line (a blank line for none)"
+            ) from None
 
     def output(self, number: int, translation: Translation) -> bytes:
         return self.form.format(number, translation).encode()
@@ -294,7 +298,7 @@ def translate(
         _open_input(translator, files, form) as text,
         open_output(
             files.output,
-            _dependencies(translator, files, form) if text.is_resumable else None,
+            _dependencies(translator, files, form, text),
             line_counts=text.line_counts(),
         ) as (target, done),
         open_output(files.flags) if files.flags else nullcontext((None, 0)) as (flags, _),
@@ -306,25 +310,25 @@ def translate(
             say(f"{files.output}: resuming after {text.unit} {tally.start:,}")
         shown.advance(done)
         for translations in _translations(translator, text, done, stream):
-            with path_in_oserror(files.output or Path("stdout")):
-                for number, translation in enumerate(translations, start=tally.last + 1):
-                    target.write(text.output(number, translation))
-                target.flush()
+            numbered = list(enumerate(translations, start=tally.last + 1))
+            _write(target, files.output, b"".join(starmap(text.output, numbered)))
             if flags is not None:
-                with path_in_oserror(files.flags or Path()):
-                    for number, translation in enumerate(translations, start=tally.last + 1):
-                        record = {"line": number, **_record_estimate(translation)}
-                        flags.write(json.dumps(record).encode() + b"\n")
-                    flags.flush()
+                _write(flags, files.flags, b"".join(starmap(_record_flags, numbered)))
             tally.count(translations)
             if text.is_typed:  # each warning below its line
                 tally.warn_of_losses()
             shown.advance(len(translations), f"{tally.rate:,.0f} {text.unit}s/s")
-        with path_in_oserror(files.output or Path("stdout")):
-            target.write(text.end())
+        _write(target, files.output, text.end())
     if files.output:
         tally.say_end(files.output)
     tally.say_what_is_missing()
+
+
+def _write(file: BinaryIO, path: Path | None, output: bytes) -> None:
+    """Write to the file with this path; None: standard output."""
+    with path_in_oserror(path or Path("stdout")):
+        file.write(output)
+        file.flush()
 
 
 def _say_start(translator: Translator, files: Files, form: Format) -> None:
@@ -343,8 +347,6 @@ class _Tally:
     def __init__(self, translator: Translator, text: Input, start: int) -> None:
         self.start = start
         """Number of lines that are skipped before the first one to translate."""
-        self.last = start
-        """Number of the last line that was counted."""
         self._unit = text.unit
         self._max_length = translator.request.settings.max_length
         self._began = time.monotonic()
@@ -355,18 +357,22 @@ class _Tally:
         """Numbers of lines whose translation was cut."""
 
     @property
+    def last(self) -> int:
+        """Number of the last line that was counted."""
+        return self._losses.lines
+
+    @property
     def rate(self) -> float:
         """Lines per second."""
         return (self.last - self.start) / max(time.monotonic() - self._began, 1e-3)
 
     def count(self, translations: Sequence[Translation]) -> None:
         """Count the translations of the next lines."""
+        for number, translation in enumerate(translations, start=self.last + 1):
+            if translation.truncated:
+                self._truncated.append(number)
         self._verdict.add(translation.estimate for translation in translations)
         self._losses.count(translations)
-        for translation in translations:
-            self.last += 1
-            if translation.truncated:
-                self._truncated.append(self.last)
 
     def warn_of_losses(self) -> None:
         """Warn of what the translations since the last call have lost."""
@@ -397,9 +403,17 @@ class _Tally:
             )
 
 
-def _dependencies(translator: Translator, files: Files, form: Format) -> dict[str, Any] | None:
-    """Return what the output depends on, by name; None if it cannot be continued."""
-    if files.input is None or not files.is_resumable:
+def _dependencies(
+    translator: Translator, files: Files, form: Format, text: Input
+) -> dict[str, Any] | None:
+    """Return what the output depends on, by name; None if a later command cannot continue it.
+
+    It can if all are files, and there are no flags: those of earlier lines are not kept.
+    """
+    if files.input is None or files.output is None or files.flags or not text.is_resumable:
+        return None
+    inputs = [path for path in (files.input, files.prefixes) if path]
+    if is_stream(files.output) or not all(path.is_file() for path in inputs):
         return None
     request = translator.request
     return {
@@ -441,20 +455,6 @@ def ask(prompt: str) -> str | None:
         if isinstance(end, EOFError):
             return None
         raise
-
-
-def _lines(source: io.BufferedReader, files: Files) -> Iterator[Line]:
-    prefixes = files.prefixes
-    texts = text_lines(source, str(files.input or "stdin"))
-    begins: Iterator[str] = input_lines(prefixes) if prefixes else repeat("")
-    try:
-        pairs = zip(texts, begins, strict=prefixes is not None)
-        for number, (text, begin) in enumerate(pairs):
-            yield Line(text, begin, number)
-    except ValueError:
-        raise UserError(
-            f"{prefixes}: give one prefix for each line (a blank line for none)"
-        ) from None
 
 
 def _progress(files: Files, text: Input) -> AbstractContextManager[Progress]:
