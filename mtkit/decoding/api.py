@@ -10,22 +10,20 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from mtkit.arguments import check_listed, check_text, describe_type
 from mtkit.config.base import validated
-from mtkit.decoding.calls import RunningCalls, Searches
 from mtkit.decoding.engines.auto import AutoEngine
-from mtkit.decoding.engines.engine import Engine, EngineOptions, Request, check_names
+from mtkit.decoding.engines.engine import Engine, EngineOptions, NBestLists, Request, check_names
 from mtkit.decoding.estimation.estimator import WITHOUT_FACTS, Estimator, load_estimator
 from mtkit.decoding.estimation.flags import FLAGS_WITH_FACTS
 from mtkit.decoding.glossary import load_glossary
 from mtkit.decoding.losses import Losses
-from mtkit.decoding.search_again import LOOP, find_loops, replace_loops, without_repetitions
 from mtkit.decoding.text.line import Line, Translation
-from mtkit.decoding.text.pipeline import open_window
+from mtkit.decoding.text.pipeline import Window, open_window
 from mtkit.decoding.text.prefix import check_tag
 from mtkit.errors import MtkitError, TranslationWarning, UserError
 from mtkit.models.folder import OpenedModel, Place, read_models
@@ -45,6 +43,38 @@ READY_SECONDS = 0.02
 """How long to wait for the next full window before yielding finished translations."""
 
 
+class _Call(Future[list[Translation]]):
+    """The future of a call; the thread that completes its search joins its translations.
+
+    It refers to the search only as long as this runs. Otherwise both would refer to each other, and
+    Python frees such a cycle late, with all results in it.
+    """
+
+    def __init__(self, search: Future[NBestLists], window: Window) -> None:
+        super().__init__()
+        self._search: Future[NBestLists] | None = search
+        search.add_done_callback(partial(self._join, window))
+
+    def cancel(self) -> bool:
+        """Cancel the call, and its search."""
+        is_cancelled = super().cancel()
+        search = self._search
+        if is_cancelled and search is not None:
+            search.cancel()
+        return is_cancelled
+
+    def _join(self, window: Window, search: Future[NBestLists]) -> None:
+        self._search = None
+        if not self.set_running_or_notify_cancel():  # it was cancelled
+            return
+        try:
+            translations = window.join(search.result())
+        except BaseException as error:
+            self.set_exception(error)
+        else:
+            self.set_result(translations)
+
+
 @dataclass(repr=False)
 class Translator:
     """A model or ensemble with its tokenizer and settings. Thread-safe.
@@ -61,7 +91,6 @@ class Translator:
     """The models of the engine; empty if the model was not loaded from a folder."""
     estimator: Estimator = WITHOUT_FACTS
     """What the model brings along for flags and confidence."""
-    _calls: RunningCalls = field(default_factory=RunningCalls, init=False, compare=False)
 
     @property
     def confidence_obstacle(self) -> str | None:
@@ -167,26 +196,10 @@ class Translator:
             MtkitError: the translator is closed, or was loaded before this process was forked.
         """
         request = self._request_or_default(request)
-        return self._calls.start(self._translate(list(_as_lines(lines)), request, alone=alone))
-
-    def _translate(
-        self, lines: Sequence[Line], request: Request, *, alone: bool
-    ) -> Searches[list[Translation]]:
-        """Search for the sentences of the lines, then again for those with a loop."""
-        window = open_window(lines, self.tokenizer, request, self.estimator)
+        window = open_window(list(_as_lines(lines)), self.tokenizer, request, self.estimator)
         wider = _with_spare_hypotheses(request)
-        # `yield` hands a search to the caller, and gets its answers (see `Searches`).
-        answers = yield self.engine.search(window.sentences, wider, alone=alone)
-        loops = find_loops(window, answers)
-        if not loops:
-            return window.join(answers)
-        sentences = [window.sentences[number] for number in loops]
-        second = yield self.engine.search(sentences, without_repetitions(wider), alone=alone)
-        changed = replace_loops(window, answers, loops, second)
-        translations = window.join(answers)
-        for number in changed:
-            translations[number] = replace(translations[number], mended=(LOOP,))
-        return translations
+        search = self.engine.search(window.sentences, wider, alone=alone)
+        return _Call(search, window)
 
     def attention(
         self, source: str, target: str | None = None, *, subwords: bool = False
@@ -229,7 +242,6 @@ class Translator:
 
         In a forked child, do nothing.
         """
-        self._calls.close()
         self.engine.close()
 
     def __enter__(self) -> Translator:

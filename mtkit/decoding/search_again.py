@@ -8,12 +8,17 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request
 from mtkit.decoding.estimation.flags import has_loop
-from mtkit.decoding.text.pipeline import Window
+from mtkit.tokenizer.codec import Tokenizer
+
+if TYPE_CHECKING:  # these modules import this one
+    from mtkit.decoding.engines.batches import SentenceBatch
+    from mtkit.decoding.engines.engine import Hypothesis, NBestLists
+    from mtkit.decoding.text.line import Context
 
 LOOP = "loop"
 """The flag of lines with a loop."""
@@ -23,63 +28,67 @@ MIN_REPEATED = 2
 """A loop repeats at least this many subwords; many translations repeat fewer."""
 
 
-def find_loops(window: Window, answers: NBestLists) -> list[int]:
-    """Return the sentences of a window whose translation has a loop, by their numbers."""
-    context = window.context
+@dataclass(frozen=True)
+class LoopJudge:
+    """Finds the translations of a sentence that have a loop, and its source has none."""
+
+    tokenizer: Tokenizer
+    source: list[int]
+    """The subword ids of the sentence."""
+
+    def has_loop(self, hypothesis: Hypothesis) -> bool:
+        """Return whether a hypothesis has a loop."""
+        tokens = hypothesis.tokens
+        # Most translations repeat less, so that their text is not needed.
+        if len(tokens) - len(set(tokens)) < MIN_REPEATED:
+            return False
+        (text,) = self.tokenizer.decode([tokens])
+        (source,) = self.tokenizer.decode_source([self.source])
+        return has_loop(text, source)
+
+    def find_whole(self, hypotheses: Sequence[Hypothesis]) -> Sequence[Hypothesis]:
+        """Return the hypotheses without incomplete characters; all of them if there are none."""
+        whole = [each for each in hypotheses if self.tokenizer.is_whole(each.tokens)]
+        return whole or hypotheses
+
+
+def open_judge(source: list[int], context: Context) -> LoopJudge | None:
+    """Return the judge of the translations of a sentence; None if it is never searched again."""
     request = context.request
     is_usual = LOOP in context.estimator.unreliable_flags
     # A user who forbids n-grams has chosen how long they are.
-    has_own_limit = request.sampling is not None or request.settings.no_repeat_ngram > 0
-    if is_usual or has_own_limit or not request.search_again:
-        return []
-    suspects: list[int] = []
-    for number, hypotheses in enumerate(answers):
-        tokens = window.choose(hypotheses)[0].tokens
-        # Most translations repeat less, so that their text is not needed.
-        if len(tokens) - len(set(tokens)) >= MIN_REPEATED:
-            suspects.append(number)
-    best = [window.choose(answers[number])[0].tokens for number in suspects]
-    texts = context.tokenizer.decode(best)
-    return [
-        number
-        for number, text in zip(suspects, texts, strict=True)
-        if has_loop(text, window.source_text(number))
-    ]
+    has_own_limit = request.settings.no_repeat_ngram > 0
+    if is_usual or has_own_limit or request.sampling is not None or not request.search_again:
+        return None
+    return LoopJudge(context.tokenizer, source)
 
 
-def without_repetitions(request: Request) -> Request:
-    """Return the request of the second search, given that of the first."""
-    update = {"no_repeat_ngram": NGRAM_IN_LOOP}
-    return replace(request, settings=request.settings.model_copy(update=update))
+def search_without_loops(
+    search: Callable[[SentenceBatch], NBestLists], batch: SentenceBatch
+) -> NBestLists:
+    """Search a batch, and those of its sentences again whose translation has a loop.
 
-
-def replace_loops(
-    window: Window, answers: NBestLists, loops: Sequence[int], second_answers: NBestLists
-) -> set[int]:
-    """Replace each translation with a loop by the best one of the second search that has none.
-
-    Change `answers`, and return the numbers of the lines that have changed.
+    The best hypothesis of the second search that has no loop becomes the translation.
     """
-    lines = [line for line, _ in window.parts]
-    changed: set[int] = set()
-    for number, hypotheses in zip(loops, second_answers, strict=True):
-        better = _find_without_loop(window, number, hypotheses)
+    answers = search(batch)
+    loops: list[tuple[int, LoopJudge]] = []
+    for number, (sentence, hypotheses) in enumerate(zip(batch.sentences, answers, strict=True)):
+        judge = sentence.judge
+        if judge is not None and any(map(judge.has_loop, judge.find_whole(hypotheses)[:1])):
+            loops.append((number, judge))
+    if not loops:
+        return answers
+    settings = batch.request.settings.model_copy(update={"no_repeat_ngram": NGRAM_IN_LOOP})
+    second = replace(
+        batch,
+        request=replace(batch.request, settings=settings),
+        sentences=[batch.sentences[number] for number, _ in loops],
+        places=[batch.places[number] for number, _ in loops],
+    )
+    for (number, judge), hypotheses in zip(loops, search(second), strict=True):
+        whole = judge.find_whole(hypotheses)
+        better = next((each for each in whole if not judge.has_loop(each)), None)
         if better is not None:
             others = [hypothesis for hypothesis in hypotheses if hypothesis is not better]
-            answers[number] = [better, *others]
-            changed.add(lines[number])
-    return changed
-
-
-def _find_without_loop(
-    window: Window, number: int, hypotheses: Sequence[Hypothesis]
-) -> Hypothesis | None:
-    """Return the best translation of a sentence that has no loop; None: all have one."""
-    tokenizer = window.context.tokenizer
-    # As `Window.choose`, leave out incomplete characters if there are other hypotheses.
-    whole = [each for each in hypotheses if tokenizer.is_whole(each.tokens)] or hypotheses
-    texts = tokenizer.decode([hypothesis.tokens for hypothesis in whole])
-    for hypothesis, text in zip(whole, texts, strict=True):
-        if not has_loop(text, window.source_text(number)):
-            return hypothesis
-    return None
+            answers[number] = [replace(better, replaces_loop=True), *others]
+    return answers

@@ -6,8 +6,8 @@ import gc
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future, wait
-from dataclasses import dataclass, field, replace
-from threading import Event, Thread
+from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pytest
@@ -16,10 +16,9 @@ from estimators import ESTIMATOR
 from folders import SENTENCES, train
 from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator
+from mtkit.decoding.engines.batches import BatchQueue, SentenceBatch
 from mtkit.decoding.engines.engine import Engine, Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.search_again import NGRAM_IN_LOOP
-from mtkit.decoding.text.line import Translation
-from mtkit.errors import MtkitError
 
 PATIENCE = 60
 """Seconds until a test that hangs fails."""
@@ -34,48 +33,37 @@ def hypothesis(text: str, score: float | None = -1.0) -> Hypothesis:
     return Hypothesis(ids, score, finished=True)
 
 
-@dataclass
 class ScriptedEngine(Engine):
     """An engine that gives the texts of a script: those of one search after the other.
 
     Each text is an n-best list of one hypothesis, or several with `|` between them; "" is none.
     """
 
-    script: list[list[str]]
-    is_held: bool = False
-    """Whether second searches wait until the test completes their futures."""
-    searches: list[tuple[list[Sentence], Request]] = field(default_factory=list)
-    futures: list[Future[NBestLists]] = field(default_factory=list)
-    second_begins: Event = field(default_factory=Event)
-    is_closed: Event = field(default_factory=Event)
     name = "scripted"
+
+    def __init__(self, script: list[list[str]]) -> None:
+        self.searches: list[tuple[list[Sentence], Request]] = []
+        self.second_begins, self.may_end = Event(), Event()
+        self.may_end.set()
+        self._script = iter(script)
+        self._queue = BatchQueue(1, self._answer)
 
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
     ) -> Future[NBestLists]:
-        if self.is_closed.is_set():
-            raise MtkitError("closed")
-        future = Future[NBestLists]()
-        if not sentences:  # a stream begins with an empty call, which shows that all is well
-            future.set_result([])
-            return future
-        self.searches.append((list(sentences), request))
-        self.futures.append(future)
-        if not (self.is_held and len(self.searches) > 1):
-            self.complete(future)
-        else:
-            self.second_begins.set()
-        return future
+        batches = [range(len(sentences))] if sentences else []
+        return self._queue.search(sentences, batches, request, 1000, alone=alone)
 
-    def complete(self, future: Future[NBestLists]) -> None:
-        """Give the answers of the script."""
-        texts = self.script[self.futures.index(future)]
-        answers = [[hypothesis(part) for part in text.split("|") if part] for text in texts]
-        if future.set_running_or_notify_cancel():
-            future.set_result(answers)
+    def _answer(self, batch: SentenceBatch) -> NBestLists:
+        self.searches.append((batch.sentences, batch.request))
+        if len(self.searches) > 1:
+            self.second_begins.set()
+            assert self.may_end.wait(PATIENCE)
+        texts = next(self._script)
+        return [[hypothesis(part) for part in text.split("|") if part] for text in texts]
 
     def close(self) -> None:
-        self.is_closed.set()
+        self._queue.close()
 
 
 def translator_of(*script: list[str], **settings: Any) -> tuple[Translator, ScriptedEngine]:
@@ -171,93 +159,34 @@ def test_the_best_hypothesis_without_a_loop_replaces_the_loop() -> None:
 # Close, cancel, errors
 
 
-def start(translator: Translator) -> Future[list[Translation]]:
-    """Start a call whose second search waits."""
-    assert isinstance(translator.engine, ScriptedEngine)
-    translator.engine.is_held = True
+def test_close_waits_for_second_searches() -> None:
+    translator, engine = translator_of([LOOP], [CLEAN])
+    engine.may_end.clear()
     call = translator.submit(["One."])
-    assert translator.engine.second_begins.wait(PATIENCE)
+    assert engine.second_begins.wait(PATIENCE)
     assert not call.done()
-    return call
+    engine.may_end.set()
+    translator.close()
+    assert call.result(0)[0].text == CLEAN
 
 
-def test_close_waits_for_second_searches_and_refuses_new_calls() -> None:
-    translator, engine = translator_of([LOOP], [CLEAN])
-    call = start(translator)
-    has_closed = Event()
-
-    def close() -> None:
-        translator.close()
-        has_closed.set()
-
-    Thread(target=close, daemon=True).start()
-    # The thread refuses new calls first; then it waits.
-    refused: list[MtkitError] = []
-    while not refused:
-        engine.script.append([CLEAN])
-        try:
-            translator.submit([])
-        except MtkitError as error:
-            refused.append(error)
-    assert not has_closed.is_set() and not engine.is_closed.is_set()
-    engine.complete(engine.futures[1])
-    assert call.result(PATIENCE)[0].text == CLEAN
-    assert has_closed.wait(PATIENCE) and engine.is_closed.is_set()
-
-
-def test_a_callback_of_the_last_call_may_close_the_translator() -> None:
-    translator, engine = translator_of([LOOP], [CLEAN])
-    call = start(translator)
-    call.add_done_callback(lambda _: translator.close())
-    Thread(target=lambda: engine.complete(engine.futures[1]), daemon=True).start()
-    assert engine.is_closed.wait(PATIENCE)
-
-
-def test_cancelling_a_call_cancels_its_second_search() -> None:
-    translator, engine = translator_of([LOOP], [CLEAN])
-    call = start(translator)
+def test_a_call_that_is_cancelled_is_told_and_frees_the_worker() -> None:
+    translator, engine = translator_of([LOOP], [CLEAN], [CLEAN])
+    engine.may_end.clear()
+    call = translator.submit(["One."])
+    assert engine.second_begins.wait(PATIENCE)
     assert call.cancel()
-    assert engine.futures[1].cancelled()
+    engine.may_end.set()
     assert wait([call], PATIENCE).done == {call}
     with pytest.raises(CancelledError):
         call.result()
-    translator.close()
-
-
-def test_a_call_that_is_cancelled_during_the_first_search_starts_no_second() -> None:
-    translator, engine = translator_of([LOOP], [CLEAN])
-    first = Future[NBestLists]()
-    search = engine.search
-
-    def never_cancelled(*args: Any, **kwargs: Any) -> Future[NBestLists]:
-        search(*args, **kwargs)
-        first.set_running_or_notify_cancel()  # a search that runs cannot be cancelled
-        return first
-
-    engine.search = never_cancelled  # type: ignore[method-assign]
-    call = translator.submit(["One."])
-    assert call.cancel()
-    first.set_result([[hypothesis(LOOP)]])
-    assert len(engine.searches) == 1
-    assert wait([call], PATIENCE).done == {call}
-    translator.close()
+    assert translator.translate(["Two."]) == [CLEAN]
 
 
 def test_an_error_of_the_second_search_is_that_of_the_call() -> None:
-    translator, engine = translator_of([LOOP], [CLEAN])
-    call = start(translator)
-    engine.futures[1].set_exception(MemoryError())
-    with pytest.raises(MemoryError):
-        call.result(PATIENCE)
-    translator.close()
-
-
-def test_a_second_search_that_cannot_start_fails_the_call() -> None:
-    translator, engine = translator_of([LOOP], [CLEAN])
-    engine.script = engine.script[:1]  # the second search raises IndexError
-    with pytest.raises(IndexError):
+    translator, _ = translator_of([LOOP])
+    with pytest.raises(StopIteration):
         translator.submit(["One."]).result(PATIENCE)
-    translator.close()
 
 
 def test_results_are_freed_with_their_future() -> None:
@@ -268,8 +197,8 @@ def test_results_are_freed_with_their_future() -> None:
         call = translator.submit(["One."])
         translation = weakref.ref(call.result(PATIENCE)[0])
         assert translation() is not None
-        translator.engine = ScriptedEngine([])  # the old one remembers its futures
-        del call, _
+        translator.close()  # so that the thread of the search has forgotten it
+        del call
         assert translation() is None
     finally:
         gc.enable()

@@ -707,7 +707,7 @@ def test_the_memory_of_a_search_has_a_bound(stranger: Path, beam: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["transformer", "seq2seq-general", "transformer-lstm"])
-@pytest.mark.parametrize("options", [[], ["--target", "bee"], ["--explain"]])
+@pytest.mark.parametrize("options", [[], ["--explain"]])
 def test_attention_of_huge_finite_weights_is_one_line(
     tmp_path: Path, name: str, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ from mtkit.decoding.engines.engine import (
     Sentence,
     SentenceKind,
 )
+from mtkit.decoding.search_again import search_without_loops
 
 
 def divide(sentences: Sequence[Sentence], max_tokens: int) -> Iterator[list[int]]:
@@ -219,6 +220,6 @@ class BatchQueue:
         try:
             if batch.is_unwanted:
                 raise CancelledError
-            batch.answer(self._search(batch))
+            batch.answer(search_without_loops(self._search, batch))
         except BaseException as error:
             batch.fail(error)

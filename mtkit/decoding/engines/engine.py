@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # few translations need numpy; importing it takes as long as 
     import numpy as np
     from jaxtyping import Float
 
+    from mtkit.decoding.search_again import LoopJudge
+
 Threads = Annotated[int, Field(ge=1, le=1024)]
 """A number of workers or threads; CTranslate2 aborts with far larger numbers."""
 _Section = TypeVar("_Section", DecodingSettings, SamplingSettings)
@@ -44,6 +46,8 @@ class Sentence:
     """Seed for sampling this sentence, in addition to the seed of the request."""
     needs_attention: bool = False
     """Whether hypotheses contain their attention weights, if the model has any."""
+    judge: LoopJudge | None = field(default=None, compare=False, repr=False)
+    """Says whether the sentence is searched again; None: it is not."""
 
     @property
     def kind(self) -> SentenceKind:
@@ -163,6 +167,8 @@ class Hypothesis:
     """Whether the hypothesis ended in EOS; otherwise it was cut at `max_length`."""
     attention: Float[np.ndarray, "T S"] | None = field(default=None, compare=False)
     """Attention of each token to each source subword except EOS, if requested."""
+    replaces_loop: bool = False
+    """Whether it is the result of a second search."""
 
 
 NBestLists = list[list[Hypothesis]]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 
 from mtkit import plugins
@@ -19,6 +18,7 @@ from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.estimation.estimator import WITHOUT_FACTS, Estimate, Estimator
 from mtkit.decoding.estimation.facts import TranslatedLine
+from mtkit.decoding.search_again import LOOP, open_judge
 from mtkit.decoding.text.case import restore_case
 from mtkit.decoding.text.demands import MARK, Demand, find_unmet
 from mtkit.decoding.text.fit import encode_to_fit
@@ -116,16 +116,6 @@ class Window:
                 candidates.append(candidates_of_part)
             translations.append(self._translation(line, candidates))
         return translations
-
-    @cached_property
-    def parts(self) -> Sequence[tuple[int, Part]]:
-        """The part that each sentence is, and the number of its line, from 0."""
-        return [(number, part) for number, line in enumerate(self.lines) for part in line.parts]
-
-    def source_text(self, number: int) -> str:
-        """Return the text of sentence `number`, as the model reads it."""
-        _, part = self.parts[number]
-        return self.context.tokenizer.decode_source([part.ids])[0]
 
     def choose(self, hypotheses: Sequence[Hypothesis]) -> Sequence[Hypothesis]:
         """Return the hypotheses that can become translations: at least one, the best one first."""
@@ -228,6 +218,7 @@ class Window:
             lost=lost,
             terms=sum(demand.is_term for demand in line.demands),
             missing_terms=missing_terms,
+            mended=(LOOP,) if any(hypothesis.replaces_loop for hypothesis in hypotheses) else (),
             letters=line.letters,
             unknown_letters=line.unknown_letters,
             alignment=alignment,
@@ -293,8 +284,14 @@ def open_window(
         split.append(split_line)
         for number, part in enumerate(split_line.parts):
             key = (line.id or 0, number)
-            needs_attention = bool(part.demands)
-            sentences.append(Sentence(part.source, list(part.prefix), key, needs_attention))
+            sentence = Sentence(
+                part.source,
+                list(part.prefix),
+                key,
+                needs_attention=bool(part.demands),
+                judge=open_judge(part.ids, context),
+            )
+            sentences.append(sentence)
     return Window(sentences, split, context)
 
 

@@ -185,7 +185,8 @@ def test_an_exported_tokenizer_gives_equal_ids(exported: tuple[Path, Theirs]) ->
 
 def searched(model: Path, beam: int | None = None) -> tuple[list[list[int]], list[float]]:
     """Ids and scores of the best for LINES, as the search finds them, whatever text they spell."""
-    translator = load(model, "cpu", engine="torch", compute_type="float32", beam=beam)
+    loaded = load(model, "cpu", engine="torch", compute_type="float32", beam=beam)
+    translator = searching_once(loaded)
     lines = [Line(text) for text in LINES]
     sentences = open_window(lines, translator.tokenizer, translator.request).sentences
     actual = translator.engine.search(sentences, translator.request).result()

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from commands import call
-from folders import SENTENCES
+from folders import SENTENCES, searching_once
 from hubs import MAIN, Repository, serving, use_hub
 from m2m_models import NLLB_LANGUAGES, write_m2m, write_nllb
 from mtkit.artifacts.runs import WEIGHTS, find_base_model
@@ -123,9 +123,10 @@ def test_logits_are_equal(pair: Pair) -> None:
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translations_are_the_same_tokens(beam: int, engine: str, pair: Pair) -> None:
-    translator = load(
+    loaded = load(
         pair.path, "cpu", engine=engine, compute_type="float32", beam=beam, tag=pair.target
     )
+    translator = searching_once(loaded)
     assert translator.engine.name.startswith(engine)
     window = open_window([Line(line) for line in LINES], translator.tokenizer, translator.request)
     answers = translator.engine.search(window.sentences, translator.request).result()
