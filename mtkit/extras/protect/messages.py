@@ -43,10 +43,6 @@ class MessageText:
     end: int
     syntax: Syntax
 
-    def shifted(self, offset: int) -> MessageText:
-        """Return the text in a line that begins elsewhere."""
-        return MessageText(self.start + offset, self.end + offset, self.syntax)
-
 
 @dataclass(frozen=True)
 class Message:
@@ -56,28 +52,22 @@ class Message:
     end: int
     texts: Sequence[MessageText]
 
-    def shifted(self, offset: int) -> Message:
-        """Return the message in a line that begins elsewhere."""
-        texts = [text.shifted(offset) for text in self.texts]
-        return Message(self.start + offset, self.end + offset, texts)
-
 
 @dataclass
 class _Frame:
     """An open brace: of a message, of one of its texts, or of an argument."""
 
     opens: Literal["message", "text", "argument"]
-    kind: str = ""
-    """The type of a message, such as plural."""
+    syntax: Syntax = Syntax.PLAIN
+    """The syntax of the texts of a message."""
     start: int = 0
     """Where a text begins."""
     texts: list[MessageText] = field(default_factory=list)
     """The texts of a message that have ended."""
 
-    @property
-    def syntax_of_texts(self) -> Syntax:
-        """The syntax of the texts of a message."""
-        return Syntax.MESSAGE if self.kind == "select" else Syntax.NUMBERED
+
+def _open_message(begin: re.Match[str]) -> _Frame:
+    return _Frame("message", Syntax.MESSAGE if begin[1] == "select" else Syntax.NUMBERED)
 
 
 def find_messages(text: str, *, has_quotes: bool = False) -> list[Message]:
@@ -102,7 +92,7 @@ def find_messages(text: str, *, has_quotes: bool = False) -> list[Message]:
 
 def _parse(text: str, begin: re.Match[str]) -> tuple[Message | None, int]:
     """Return the message that begins there, or None after an error, and where reading ended."""
-    outermost = _Frame("message", kind=begin[1])
+    outermost = _open_message(begin)
     frames = [outermost]
     position = begin.end()
     while frames:
@@ -127,16 +117,14 @@ def _parse(text: str, begin: re.Match[str]) -> tuple[Message | None, int]:
             frames.pop()
             if frame.opens == "text":
                 message = frames[-1]
-                message.texts.append(
-                    MessageText(frame.start, sign.start(), message.syntax_of_texts)
-                )
+                message.texts.append(MessageText(frame.start, sign.start(), message.syntax))
         elif sign[0] == "{":
             is_text = frame.opens == "text"
             is_argument_of_text = frames[-2].opens == "text"
             nested = _BEGIN.match(text, sign.start())
             if nested is not None and is_text and len(frames) < 2 * MAX_MESSAGE_DEPTH:
                 position = nested.end()
-                frames.append(_Frame("message", kind=nested[1]))
+                frames.append(_open_message(nested))
             elif nested is None and (is_text or is_argument_of_text):  # {name} or {{name}}
                 frames.append(_Frame("argument"))
             else:

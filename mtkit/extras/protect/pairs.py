@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mtkit.decoding.text.words import UNSPACED_CHARACTERS
-from mtkit.extras.protect.messages import Message, MessageText
+from mtkit.extras.protect.messages import MessageText
 
 FREE_LETTERS = f"{UNSPACED_CHARACTERS}\uac00-\ud7a3"
 """Letters beside which a mark or a stand-in belongs to no word: of scripts without spaces, and of
@@ -50,7 +50,8 @@ class FoundSpan:
 
     start: int
     end: int
-    message: Message | None = None
+    texts: Sequence[MessageText] = ()
+    """The texts of a message."""
     is_tag: bool = False
     """Whether the model reads nothing in its place."""
     mark: MarkSide | None = None
@@ -59,22 +60,6 @@ class FoundSpan:
     """Where the pair begins to which the span belongs."""
     character: str = ""
     """What the model reads in place of an entity, if this is translated as text."""
-
-    @property
-    def texts(self) -> Sequence[MessageText]:
-        """The texts of a message."""
-        return () if self.message is None else self.message.texts
-
-    def shifted(self, offset: int) -> FoundSpan:
-        """Return the span in a text that begins elsewhere."""
-        message = self.message
-        if message is not None:
-            message = message.shifted(offset)
-        pair = self.pair
-        if pair is not None:
-            pair += offset
-        start = self.start + offset
-        return replace(self, start=start, end=self.end + offset, message=message, pair=pair)
 
 
 def pair_up(text: str, found: Sequence[FoundSpan]) -> list[FoundSpan]:
@@ -118,7 +103,7 @@ def _read_side(text: str, span: FoundSpan) -> tuple[MarkSide | None, str]:
         return "closing", _OPENING_OF.get(own[0], own)
     tag = _TAG.match(own)
     is_empty = own.endswith("/>")
-    if tag is None or is_empty or span.message is not None:
+    if tag is None or is_empty or span.texts:
         return None, ""
     slash, name = tag.groups()
     return "closing" if slash else "opening", name

@@ -58,30 +58,27 @@ def protect(segment: Segment, context: Context) -> list[Piece]:
     if not found:
         return [segment]
     facts = context.estimator.facts
-    name = NAME
-    if facts is not None and facts.stand_in:
-        name = facts.stand_in
+    own_name = "" if facts is None else facts.stand_in
+    name = own_name or NAME
     # A digit that the vocabulary lacks becomes a byte, which may join another word.
     number = NUMBER if context.tokenizer.can_spell(NUMBER) else name
     spellings = _find_spellings(segment.string, found)
     protector = _Protector(segment, name, number, patterns, spellings)
     if normalised_prefix(segment.line):
         return [protector.look_for(found)]
-    has_messages = any(span.message is not None for span in found)
-    syntax = Syntax.MESSAGE if has_messages else Syntax.PLAIN
     first, last = find_outer_tags(segment.string)
     inner = segment.text.cut(first, last)
     # Only spaces stand before the inner text, so that it begins where it is first found.
     start = segment.string.index(inner.string, first)
     end = start + len(inner)
-    within: list[FoundSpan] = []
-    for span in found:
-        if start <= span.start and span.end <= end:
-            within.append(span.shifted(-start))
+    if len(inner) < len(segment.text):
+        found = find_spans(inner.string, patterns=patterns)
+    has_messages = any(span.texts for span in found)
+    syntax = Syntax.MESSAGE if has_messages else Syntax.PLAIN
     pieces: list[Piece] = []
     if start:
         pieces.append(Copied(segment.text.slice(0, start), is_exact=True))
-    pieces += protector.protect(inner, within, syntax, is_inner=False)
+    pieces += protector.protect(inner, found, syntax, is_inner=False)
     if end < len(segment.text):
         pieces.append(Copied(segment.text.slice(end), is_exact=True))
     return pieces
@@ -122,7 +119,7 @@ class _Unit:
     @property
     def has_message(self) -> bool:
         """Whether a message is among the spans."""
-        return any(span.message is not None for span in self.spans)
+        return any(span.texts for span in self.spans)
 
     @property
     def is_tag(self) -> bool:
@@ -166,32 +163,31 @@ def _find_cuts(units: Sequence[_Unit], text: str) -> list[_Unit]:
     These are messages; tags between sentences; and units that a colon separates from the words of
     the line: "%s: not found" and "not found: %s".
     """
+    beside_words = _find_beside_words(units, text)
+    # Of a pair, both tags are cut; or neither, if one of them stands within a sentence.
+    within = {unit.pair for unit in units if not _is_between(unit, text)}
+    cuts: list[_Unit] = []
+    for number, unit in enumerate(units):
+        has_pair_within = unit.pair is not None and unit.pair in within
+        is_between = unit.is_tag and not has_pair_within and _is_between(unit, text)
+        if unit.has_message or is_between or number not in beside_words:
+            cuts.append(unit)
+    return cuts
+
+
+def _find_beside_words(units: Sequence[_Unit], text: str) -> range:
+    """Return the numbers of the units that no colon separates from the words of a text."""
     starts = [0, *(unit.end for unit in units)]
     ends = [*(unit.start for unit in units), len(text)]
     between = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     with_words = [number for number, part in enumerate(between) if _WORD_CHARACTER.search(part)]
-    # The units before the first of these texts, and those after the last one, stand at the ends.
     first = 0
-    last = len(units)
-    if with_words:
-        first_text = between[with_words[0]]
-        last_text = between[with_words[-1]]
-        if _COLON_AT_BEGIN.match(first_text):
-            first = with_words[0]
-        if _COLON_AT_END.search(last_text[-MAX_SIGNS:]):
-            last = with_words[-1]
-    # Of a pair, both tags are cut; or neither, if one of them stands within a sentence.
-    within: set[int] = set()
-    for unit in units:
-        if unit.pair is not None and not _is_between(unit, text):
-            within.add(unit.pair)
-    cuts: list[_Unit] = []
-    for number, unit in enumerate(units):
-        is_at_colon = number < first or number >= last
-        is_between = unit.is_tag and unit.pair not in within and _is_between(unit, text)
-        if unit.has_message or is_at_colon or is_between:
-            cuts.append(unit)
-    return cuts
+    end = len(units)
+    if with_words and _COLON_AT_BEGIN.match(between[with_words[0]]):
+        first = with_words[0]
+    if with_words and _COLON_AT_END.search(between[with_words[-1]][-MAX_SIGNS:]):
+        end = with_words[-1]
+    return range(first, end)
 
 
 def _is_between(unit: _Unit, text: str) -> bool:
@@ -221,7 +217,7 @@ class _Protector:
         """Return the segment as it is; which spans its translation lacks is known nevertheless."""
         demands: list[Demand] = []
         for span in found:
-            if span.message is None and not span.character:
+            if not span.texts and not span.character:
                 unit = _Unit(span.start, span.end, [span], range(span.start, span.end))
                 demands.append(self._demand(self.segment.text, unit, is_placed=False))
         return replace(self.segment, demands=demands)
@@ -263,7 +259,8 @@ class _Protector:
         while len(units) > MAX_SPANS:
             last = units[MAX_SPANS - 1]
             following = units[MAX_SPANS]
-            end = _find_space(text.string, last.end, following.start)
+            space = text.string.find(" ", last.end, following.start)
+            end = max(space, last.end)  # there is none: -1
             yield from self._protect_run(text, range(start, end), units[:MAX_SPANS], style)
             start = end
             units = units[MAX_SPANS:]
@@ -290,11 +287,7 @@ class _Protector:
             demands.append(self._demand(text, unit))
             end = unit.end
         edits += style.read(text, end, run.stop)
-        # A slice counts places from its own start.
-        shifted: list[Edit] = []
-        for edit in edits:
-            shifted.append(Edit(edit.start - run.start, edit.end - run.start, edit.new))
-        marked = text.slice(run.start, run.stop).replace(shifted)
+        marked = text.replace(edits, run)
         segment = replace(self.segment, text=marked, demands=demands)
         if style.syntax is Syntax.PLAIN and not style.spellings:
             return segment
@@ -308,15 +301,12 @@ class _Protector:
 
     def _demand(self, text: Text, unit: _Unit, *, is_placed: bool = True) -> Demand:
         """Return what the translation must have because of a unit."""
-        pair = unit.pair
-        if pair is not None:
-            pair = text.origin[pair]
         return Demand(
             start=text.origin[unit.start],
             end=text.origin[unit.end - 1] + 1,
             text=text.string[unit.start : unit.end],
             stand_in=_find_stand_in(unit, text.string, self.name, self.number),
-            pair=pair,
+            pair=None if unit.pair is None else text.origin[unit.pair],
             is_placed=is_placed,
         )
 
@@ -365,12 +355,6 @@ def _joins_word(character: str, name: str) -> bool:
     """
     is_letter = is_word_character(character)
     return is_letter and (name == NAME or _STANDS_ALONE.match(character) is None)
-
-
-def _find_space(text: str, start: int, end: int) -> int:
-    """Return where the first space between two places is; else the first place."""
-    place = text.find(" ", start, end)
-    return start if place < 0 else place
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:

@@ -105,12 +105,11 @@ def find_spans(
     messages = find_messages(text, has_quotes=not is_plain)
     if messages and is_plain:
         syntax = Syntax.MESSAGE
-    found = [FoundSpan(message.start, message.end, message) for message in messages]
+    found = [FoundSpan(message.start, message.end, message.texts) for message in messages]
     if patterns:
         for start, end in _gaps(found, text):
-            for match in find_matches(text[start:end], patterns):
-                own = FoundSpan(*match)
-                found.append(own.shifted(start))
+            for first, last in find_matches(text[start:end], patterns):
+                found.append(FoundSpan(start + first, start + last))
     pattern = _PATTERNS[syntax]
     for start, end in _gaps(found, text):
         matches = pattern.finditer(text, start, end)
@@ -135,16 +134,11 @@ def _read_match(match: re.Match[str]) -> FoundSpan:
     """Return the span that a pattern has found."""
     own = match[0]
     mark = cast("MarkSide | None", match.lastgroup)
-    character = ""
-    if own.startswith("&"):
-        character = html.unescape(own)
+    character = html.unescape(own) if own.startswith("&") else ""
     is_defined = character != own  # by HTML, which knows no &brandName;
-    is_tag = mark is not None
-    if _IS_TAG.match(own) and is_defined:
-        is_tag = True
-    is_text = len(character) == 1 and (is_letter(character) or character in _TEXT_SIGNS)
-    if not is_text:
-        character = ""
+    is_tag = mark is not None or bool(_IS_TAG.match(own) and is_defined)
+    if len(character) != 1 or not (is_letter(character) or character in _TEXT_SIGNS):
+        character = ""  # it is no text
     return FoundSpan(*match.span(), is_tag=is_tag, mark=mark, character=character)
 
 

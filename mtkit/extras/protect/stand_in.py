@@ -73,14 +73,16 @@ def choose_stand_in(
     sources = [source for source, _ in tested]
     hidden_references = [reference for _, reference in tested]
     request = translator.request.changed(beam=1, scores=False)
-    scores: list[float] = []
+
+    def measure(pair: _WordPair) -> float:
+        """Return the chrF of the lines if the model reads the source word of a pair."""
+        estimator = Estimator(replace(facts, stand_in=pair.source))
+        trial = Translator(translator.engine, translator.tokenizer, request, (), estimator)
+        texts = [translation.text for translation in trial.submit(sources).result()]
+        return score(texts, hidden_references, keys=["chrf"])["chrf"].value
+
     with silently():
-        for pair in candidates:
-            estimator = Estimator(replace(facts, stand_in=pair.source))
-            trial = Translator(translator.engine, translator.tokenizer, request, (), estimator)
-            texts = [translation.text for translation in trial.submit(sources).result()]
-            scores.append(score(texts, hidden_references, keys=["chrf"])["chrf"].value)
-    best = candidates[scores.index(max(scores))]
+        best = max(candidates, key=measure)
     return best.source, best.target
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -117,14 +118,16 @@ def test_each_argument_of_pyicumessageformat_is_protected_and_comes_back(
     parsed = Parser({"include_indices": True}).parse(message)
     protected: list[str] = []
     for span in find_spans(message):
-        if span.message is None:
+        if not span.texts:
             protected.append(message[span.start : span.end])
         waiting = [*span.texts]
         for text in waiting:
             own = message[text.start : text.end]
             for inner in find_spans(own, text.syntax):
-                waiting += [each.shifted(text.start) for each in inner.texts]
-                if inner.message is None:
+                for each in inner.texts:
+                    start, end = text.start + each.start, text.start + each.end
+                    waiting.append(replace(each, start=start, end=end))
+                if not inner.texts:
                     protected.append(own[inner.start : inner.end])
     arguments = list(arguments_of(parsed, message))
     assert sorted(each for each in protected if each[0] != "'") == sorted(arguments)

@@ -89,7 +89,7 @@ def copy(text: str) -> str:
 
 def spans_of(text: str) -> list[str]:
     """Return what is protected in a text, without the messages."""
-    return [text[span.start : span.end] for span in find_spans(text) if span.message is None]
+    return [text[span.start : span.end] for span in find_spans(text) if not span.texts]
 
 
 def translate_by(
