@@ -75,13 +75,14 @@ def protect(segment: Segment, context: Context) -> list[Piece]:
         found = find_spans(inner.string, patterns=patterns)
     has_messages = any(span.texts for span in found)
     syntax = Syntax.MESSAGE if has_messages else Syntax.PLAIN
-    pieces: list[Piece] = []
-    if start:
-        pieces.append(Copied(segment.text.slice(0, start), is_exact=True))
-    pieces += protector.protect(inner, found, syntax, is_inner=False)
-    if end < len(segment.text):
-        pieces.append(Copied(segment.text.slice(end), is_exact=True))
-    return pieces
+    pieces = protector.protect(inner, found, syntax, is_inner=False)
+    before = _copy_exactly(segment.text, 0, start)
+    return [*before, *pieces, *_copy_exactly(segment.text, end, len(segment.text))]
+
+
+def _copy_exactly(text: Text, start: int, end: int) -> list[Piece]:
+    """Return a part of a text as a piece that is copied with its spaces; none if it is empty."""
+    return [Copied(text.slice(start, end), is_exact=True)] if start < end else []
 
 
 def _find_spellings(text: str, found: Sequence[FoundSpan]) -> Mapping[str, str]:
@@ -268,12 +269,10 @@ class _Protector:
         segment = self._segment(text, range(begin, end), units, style)
         if not has_letters(segment.string):
             begin = end = run.stop
-        if begin > start:
-            yield Copied(text.slice(start, begin), is_exact=True)
+        yield from _copy_exactly(text, start, begin)
         if end > begin:
             yield segment
-        if end < run.stop:
-            yield Copied(text.slice(end, run.stop), is_exact=True)
+        yield from _copy_exactly(text, end, run.stop)
 
     def _segment(self, text: Text, run: range, units: Sequence[_Unit], style: _Style) -> Segment:
         """Return a segment with marks in place of the units."""
@@ -315,12 +314,12 @@ class _Protector:
         start = unit.start
         for found in unit.spans:
             for inner in found.texts:
-                yield Copied(text.slice(start, inner.start), is_exact=True)
+                yield from _copy_exactly(text, start, inner.start)
                 own = text.slice(inner.start, inner.end)
                 spans = find_spans(own.string, inner.syntax, self.patterns)
                 yield from self.protect(own, spans, inner.syntax, is_inner=True)
                 start = inner.end
-        yield Copied(text.slice(start, unit.end), is_exact=True)
+        yield from _copy_exactly(text, start, unit.end)
 
 
 def _find_stand_in(unit: _Unit, text: str, name: str, number: str) -> str:
