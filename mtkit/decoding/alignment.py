@@ -20,16 +20,11 @@ def align(
 
     `target_words` and `source_words`: for each subword, the number of its word.
     """
-    # Words before the first one would only be empty rows and columns.
-    first_source = min(source_words)
-    first_target = min(target_words)
-    weights = merge(
-        attention,
-        target_words=[word - first_target for word in target_words],
-        source_words=[word - first_source for word in source_words],
-    )
+    # Words before the first one of the source would only be empty columns.
+    first = min(source_words)
+    weights = merge(attention, target_words, [word - first for word in source_words])
     links = symmetrise(*best_links(weights))
-    return {(first_source + i, first_target + j) for i, j in links}
+    return {(first + i, j) for i, j in links}
 
 
 def merge(

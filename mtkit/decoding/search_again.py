@@ -46,10 +46,11 @@ class LoopJudge:
         (source,) = self.tokenizer.decode_source([self.source])
         return has_loop(text, source)
 
-    def find_whole(self, hypotheses: Sequence[Hypothesis]) -> Sequence[Hypothesis]:
-        """Return the hypotheses without incomplete characters; all of them if there are none."""
-        whole = [each for each in hypotheses if self.tokenizer.is_whole(each.tokens)]
-        return whole or hypotheses
+
+def find_whole(hypotheses: Sequence[Hypothesis], tokenizer: Tokenizer) -> Sequence[Hypothesis]:
+    """Return the hypotheses without incomplete characters; all of them if there are none."""
+    whole = [each for each in hypotheses if tokenizer.is_whole(each.tokens)]
+    return whole or hypotheses
 
 
 def open_judge(source: list[int], context: Context) -> LoopJudge | None:
@@ -74,7 +75,10 @@ def search_without_loops(
     loops: list[tuple[int, LoopJudge]] = []
     for number, (sentence, hypotheses) in enumerate(zip(batch.sentences, answers, strict=True)):
         judge = sentence.judge
-        if judge is not None and any(map(judge.has_loop, judge.find_whole(hypotheses)[:1])):
+        if judge is None or not hypotheses:
+            continue
+        best = find_whole(hypotheses, judge.tokenizer)[0]
+        if judge.has_loop(best):
             loops.append((number, judge))
     if not loops:
         return answers
@@ -86,7 +90,7 @@ def search_without_loops(
         places=[batch.places[number] for number, _ in loops],
     )
     for (number, judge), hypotheses in zip(loops, search(second), strict=True):
-        whole = judge.find_whole(hypotheses)
+        whole = find_whole(hypotheses, judge.tokenizer)
         better = next((each for each in whole if not judge.has_loop(each)), None)
         if better is not None:
             others = [hypothesis for hypothesis in hypotheses if hypothesis is not better]

@@ -110,17 +110,13 @@ def truecase(
     spellings_of_words = [_spell(word, dotless_i) for word in words]
     # In one call, which takes far less time than a call for each word.
     encoded = iter(tokenizer.encode_source(list(chain.from_iterable(spellings_of_words))))
-    respell = tokenizer.source_spelling.respell
     best: list[str] = []
     is_first = True  # in a sentence, so that the word is probably capitalised
     for word, spellings in zip(words, spellings_of_words, strict=True):
-        costs: list[_Cost] = []
-        for spelling, ids in zip(spellings, islice(encoded, len(spellings)), strict=True):
-            # Ids are ordered by frequency, so the largest ids belong to the rarest subwords. They
-            # decide between spellings with equally many subwords, but not at the start of a
-            # sentence: there the first of these spellings is right, which has a capital.
-            rarest = [] if is_first else sorted(ids, reverse=True)
-            costs.append(_Cost(len(ids), respell(spelling) != spelling, rarest))
+        costs = [
+            _Cost.of(spelling, ids, tokenizer, is_first=is_first)
+            for spelling, ids in zip(spellings, islice(encoded, len(spellings)), strict=True)
+        ]
         cost = min(costs)
         # A word of which all spellings are split into letters stays as it is.
         is_known = cost.subwords < len(word) or cost.subwords == 1
@@ -139,6 +135,16 @@ class _Cost(NamedTuple):
     is_respelled: bool
     """Whether the vocabulary lacks a character of the spelling, such as a rare capital."""
     rarest: list[int]
+
+    @classmethod
+    def of(cls, spelling: str, ids: list[int], tokenizer: Tokenizer, *, is_first: bool) -> _Cost:
+        """Return the cost of a spelling; `is_first`: whether the word begins a sentence."""
+        is_respelled = tokenizer.source_spelling.respell(spelling) != spelling
+        # Ids are ordered by frequency, so the largest ids belong to the rarest subwords. They
+        # decide between spellings with equally many subwords, but not at the start of a sentence:
+        # there the first of these spellings is right, which has a capital.
+        rarest = [] if is_first else sorted(ids, reverse=True)
+        return cls(len(ids), is_respelled, rarest)
 
 
 def _spell(word: str, dotless_i: bool | None) -> list[str]:

@@ -18,7 +18,7 @@ from mtkit.corpus.text import in_one_line, is_blank
 from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.estimation.estimator import WITHOUT_FACTS, Estimate, Estimator
 from mtkit.decoding.estimation.facts import TranslatedLine
-from mtkit.decoding.search_again import LOOP, open_judge
+from mtkit.decoding.search_again import LOOP, find_whole, open_judge
 from mtkit.decoding.text.case import restore_case
 from mtkit.decoding.text.demands import MARK, Demand, find_unmet
 from mtkit.decoding.text.fit import encode_to_fit
@@ -124,12 +124,8 @@ class Window:
             return [Hypothesis([], score=None, finished=False)]
         if request.sampling is not None:
             return hypotheses
-        # Leave out hypotheses with incomplete characters, if any others exist.
-        is_whole = self.context.tokenizer.is_whole
-        whole = (hypothesis for hypothesis in hypotheses if is_whole(hypothesis.tokens))
-        if request.n_best == 1:
-            return [next(whole, hypotheses[0])]
-        return list(whole) or hypotheses
+        whole = find_whole(hypotheses, self.context.tokenizer)
+        return whole[:1] if request.n_best == 1 else whole
 
     def _candidate(
         self, hypothesis: Hypothesis, text: Text, part: Part, line: SplitLine

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from mtkit.corpus.characters import (
     is_capital,
@@ -128,12 +127,13 @@ def place_demands(
         string = translation.string
         ends = [0, *(unit.end for unit in units)]
         starts = [*(unit.start for unit in units), len(string)]
-        for gap, insertions in inserting.gaps.items():
-            if insertions:
-                start, end = ends[gap], starts[gap]
-                before, after = string[:start][-1:], string[end : end + 1]
-                new = _fill(insertions, string[start:end], before, after, line)
-                edits.append(Edit(start, end, new))
+        for number, gap in inserting.gaps.items():
+            start = ends[number]
+            end = starts[number]
+            before = string[:start][-1:]
+            after = string[end : end + 1]
+            new = _fill(gap, string[start:end], before, after, line)
+            edits.append(Edit(start, end, new))
     return translation.replace(sorted(edits, key=lambda edit: (edit.start, edit.end)))
 
 
@@ -192,11 +192,15 @@ class _Replacing:
         best = max(range(len(weights)), key=lambda token: weights[token])
         if weights[best] == 0.0 or self._nearest[best] not in sources:
             return None
+        belongs: list[bool] = []  # whether a token is aligned nearly as well as the best one
+        for token, weight in enumerate(weights):
+            is_heavy = weight >= MIN_WEIGHT * weights[best]
+            belongs.append(is_heavy and self._nearest[token] in sources)
         first = best
-        while first > 0 and self._belongs(first - 1, sources, weights, best):
+        while first > 0 and belongs[first - 1]:
             first -= 1
         end = best + 1
-        while end < len(weights) and self._belongs(end, sources, weights, best):
+        while end < len(belongs) and belongs[end]:
             end += 1
         if end < len(weights) and self._is_left_over(end, weights, best):
             end += 1
@@ -210,10 +214,6 @@ class _Replacing:
         start = self._source.ranges[sources.start][0]
         end = self._source.ranges[sources.stop - 1][1]
         return not is_sign(written[0]) or written in self._read.string[start:end]
-
-    def _belongs(self, token: int, sources: range, weights: Sequence[float], best: int) -> bool:
-        """Return whether a token is aligned to the sources nearly as well as the best one."""
-        return self._nearest[token] in sources and weights[token] >= MIN_WEIGHT * weights[best]
 
     def _is_left_over(self, token: int, weights: Sequence[float], best: int) -> bool:
         """Return whether a token is the best one of no source token, and partly of these sources.
@@ -285,19 +285,35 @@ def _find_densest(scores: Sequence[int | None]) -> range | None:
     return best
 
 
-class _Insertion(NamedTuple):
-    """A tag that is inserted between two units."""
+@dataclass
+class _Gap:
+    """The tags that are inserted between two units, in order."""
 
-    tag: Demand
-    side: Literal["opening", "closing", "lone"] = "lone"
+    closing: list[Demand] = field(default_factory=list)
+    """Those that stand directly after the unit before them."""
+    others: list[Demand] = field(default_factory=list)
+    """Those that have spaces around them as in the line."""
+    opening: list[Demand] = field(default_factory=list)
+    """Those that stand directly before the unit after them."""
+
+    def close(self, tag: Demand) -> None:
+        """Add the last tag of a pair."""
+        tags = self.others or self.closing
+        tags.append(tag)
+
+    def add(self, tag: Demand) -> None:
+        """Add a lone tag, before which an opening tag no longer stands before a unit."""
+        self.others += self.opening
+        self.others.append(tag)
+        self.opening = []
 
 
 class _Inserting:
     """Finds the places of tags between units, so that pairs stay well-formed."""
 
     def __init__(self, units: Sequence[_Unit], read: Text, tokens: AlignedTokens) -> None:
-        self.gaps: dict[int, list[_Insertion]] = defaultdict(list)
-        """What is inserted before unit n, in order; after the last one, if n is their number."""
+        self.gaps: dict[int, _Gap] = defaultdict(_Gap)
+        """What is inserted before unit n; after the last one, if n is their number."""
         self._units = units
         self._read = read
         self._source = tokens.source
@@ -325,15 +341,16 @@ class _Inserting:
             lone_by_gap[self._find_gap(run[0], area, taken)] += run
         gap = area.start
         while gap <= area.stop:
-            self.gaps[gap] += map(_Insertion, lone_by_gap[gap])
+            for tag in lone_by_gap[gap]:
+                self.gaps[gap].add(tag)
             if gap not in pairs:
                 gap += 1
                 continue
             run, units = pairs[gap]
-            self.gaps[gap].append(_Insertion(run[0], "opening"))
+            self.gaps[gap].opening.append(run[0])
             self.insert(run[1:-1], units)
             gap = units.stop
-            self.gaps[gap].append(_Insertion(run[-1], "closing"))
+            self.gaps[gap].close(run[-1])
 
     def _find_units(self, run: Sequence[Demand], free: Collection[int]) -> range | None:
         """Return the units that a pair surrounds; None if that is unknown, or the tag is lone.
@@ -396,32 +413,27 @@ def _split_into_runs(tags: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
         start = last + 1
 
 
-def _fill(insertions: Sequence[_Insertion], gap: str, before: str, after: str, line: str) -> Text:
+def _fill(gap: _Gap, spaces: str, before: str, after: str, line: str) -> Text:
     """Return the text of a gap in which tags are inserted.
 
-    Closing tags stand directly after the unit before them, and opening tags before the unit after
-    them. Other tags have spaces around them as they have in the line. `gap`: the spaces that are
-    there. `before`, `after`: the characters beside them; "" at the ends of the translation.
+    `spaces`: what is there. `before`, `after`: the characters beside it; "" at the ends.
     """
-    closing = list(takewhile(lambda insertion: insertion.side == "closing", insertions))
-    others = insertions[len(closing) :]
-    opening = list(takewhile(lambda insertion: insertion.side == "opening", reversed(others)))
-    last = len(insertions) - len(opening)
-    tags = [insertion.tag for insertion in insertions]
-    between = [Text.from_one(gap, tags[0].start)]
-    if len(closing) < last:
-        between = list(_space_out(tags[len(closing) : last], gap, before, after, line))
-    texts = [tag.new_text() for tag in tags]
-    return concatenate([*texts[: len(closing)], *between, *texts[last:]])
+    first, *_ = (*gap.closing, *gap.others, *gap.opening)
+    between = [Text.from_one(spaces, first.start)]
+    if gap.others:
+        between = list(_space_out(gap.others, spaces, before, after, line))
+    closing = [tag.new_text() for tag in gap.closing]
+    opening = [tag.new_text() for tag in gap.opening]
+    return concatenate([*closing, *between, *opening])
 
 
 def _space_out(
-    tags: Sequence[Demand], gap: str, before: str, after: str, line: str
+    tags: Sequence[Demand], spaces: str, before: str, after: str, line: str
 ) -> Iterator[Text]:
     """Yield tags, and the spaces around and between them; the arguments are as in `_fill`."""
     line = f" {line}."  # a tag at the beginning stands apart, and one at the end need not
     is_beside_unspaced = any(map(UNSPACED.match, (before, after)))
-    may_have_spaces = bool(gap) or not is_beside_unspaced
+    may_have_spaces = bool(spaces) or not is_beside_unspaced
     first, last = tags[0], tags[-1]
     if before and may_have_spaces and _stands_apart(first, line[first.start], before):
         yield Text.from_one(" ", first.start)
@@ -430,7 +442,7 @@ def _space_out(
         following = line[tag.end + 1]
         is_apart = is_space(following)
         if tag is last:
-            is_before_word = bool(after) and (bool(gap) or not is_sign(after))
+            is_before_word = bool(after) and (bool(spaces) or not is_sign(after))
             is_apart = is_before_word and may_have_spaces and _stands_apart(tag, following, after)
         if is_apart:
             yield Text.from_one(" ", tag.start)
