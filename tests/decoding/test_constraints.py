@@ -115,6 +115,7 @@ def test_a_prefix_overrides_other_constraints() -> None:
 
 
 @pytest.mark.slow
+@settings(max_examples=25)
 @given(prefixes=PREFIXES, seed=st.integers(0, 5))
 @both
 def test_samples_begin_with_their_prefix(name: str, prefixes: list[list[int]], seed: int) -> None:

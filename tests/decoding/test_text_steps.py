@@ -107,10 +107,9 @@ def test_the_tokenizer_encodes_and_decodes_all_lines_of_a_window_together(
     texts = [*SENTENCES, "Two men, one boat. Why?"]
     settings = copier.request.settings.model_copy(update={"sentences": "en", "max_length": 40})
     assert copier.submit(texts, Request(settings)).result()[-1].text == texts[-1]
-    # First those that repeat subwords are decoded, together, because they may have loops.
-    (encoded, _, decoded) = calls
-    assert encoded == ("encode_source", len(texts) + 1)
-    assert decoded == ("decode", len(texts) + 1)
+    # One sentence is decoded by itself if it may have a loop.
+    together = [call for call in calls if call[1] > 1]
+    assert together == [("encode_source", len(texts) + 1), ("decode", len(texts) + 1)]
 
 
 def recording(tokenizer: Tokenizer, name: str, calls: list[tuple[str, int]]) -> Any:

@@ -450,7 +450,7 @@ FRAGMENTS += [
 
 
 @given(pieces=st.lists(st.sampled_from(FRAGMENTS), max_size=25), seed=seeds)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_every_line_of_unbalanced_signs_has_one_translation(
     pieces: list[str], seed: int, tokenizer: Tokenizer
 ) -> None:
@@ -464,7 +464,7 @@ def test_every_line_of_unbalanced_signs_has_one_translation(
 
 
 @given(pieces=st.lists(st.sampled_from(FRAGMENTS), max_size=25))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_model_that_copies_returns_lines_of_unbalanced_signs(
     pieces: list[str], copier: Translator
 ) -> None:
