@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -16,7 +16,7 @@ import httpx
 
 from folders import copier_of, train
 from mtkit.decoding.api import Translator
-from mtkit.decoding.engines.engine import Engine, NBestLists, Request, Sentence
+from mtkit.decoding.engines.engine import Engine, Lifetime, NBestLists, Request, Sentence
 from mtkit.extras.serve.application import build_application
 from mtkit.extras.serve.directions import Directions, Leg, ServedDirection
 from mtkit.extras.serve.server import address_of, build_server, listen
@@ -51,11 +51,15 @@ class HeldEngine(Engine):
         self._engine = engine
         self.searches: SimpleQueue[tuple[Future[NBestLists], Callable[[], None]]] = SimpleQueue()
         """Each search that has begun: its future, and a function that answers it."""
+        self._lifetime = Lifetime()
+        self._held: list[Future[NBestLists]] = []
 
     def search(
         self, sentences: Sequence[Sentence], request: Request, *, alone: bool = False
     ) -> Future[NBestLists]:
         held: Future[NBestLists] = Future()
+        with self._lifetime.locked():
+            self._held.append(held)
         if not sentences:
             held.set_result([])
             return held
@@ -68,6 +72,8 @@ class HeldEngine(Engine):
         return held
 
     def close(self) -> None:
+        self._lifetime.end()
+        wait([search for search in self._held if not search.cancelled()])
         self._engine.close()
 
 

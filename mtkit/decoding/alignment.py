@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -75,15 +75,16 @@ def best_links(weights: Float[np.ndarray, "J I"]) -> tuple[Links, Links]:
     """
     smallest = np.finfo(weights.dtype).tiny  # in place of a sum of 0, so that 0 / 0 becomes 0
     weights = weights / weights.sum(axis=1, keepdims=True).clip(min=smallest)
-    forward: Links = set()
-    for j, i in enumerate(weights.argmax(axis=1).tolist()):
-        if weights[j, i] > 0:
-            forward.add((i, j))
-    backward: Links = set()
-    for i, j in enumerate(weights.argmax(axis=0).tolist()):
-        if weights[j, i] > 0:
-            backward.add((i, j))
+    forward = {(i, j) for j, i in _find_largest(weights)}
+    backward = set(_find_largest(weights.T))
     return forward, backward
+
+
+def _find_largest(weights: Float[np.ndarray, "J I"]) -> Iterator[tuple[int, int]]:
+    """Yield the place of the largest weight of each row that has any."""
+    for row, column in enumerate(weights.argmax(axis=1).tolist()):
+        if weights[row, column] > 0:
+            yield row, column
 
 
 def symmetrise(forward: Links, backward: Links) -> Links:

@@ -43,8 +43,8 @@ READY_SECONDS = 0.02
 """How long to wait for the next full window before yielding finished translations."""
 
 
-class _Call(Future[list[Translation]]):
-    """The future of a call; the thread that completes its search joins its translations.
+class _FutureTranslations(Future[list[Translation]]):
+    """The translations of a call, which the thread that completes its search joins.
 
     It refers to the search only as long as this runs. Otherwise both would refer to each other, and
     Python frees such a cycle late, with all results in it.
@@ -199,7 +199,7 @@ class Translator:
         window = open_window(list(_as_lines(lines)), self.tokenizer, request, self.estimator)
         wider = _with_spare_hypotheses(request)
         search = self.engine.search(window.sentences, wider, alone=alone)
-        return _Call(search, window)
+        return _FutureTranslations(search, window)
 
     def attention(
         self, source: str, target: str | None = None, *, subwords: bool = False

@@ -123,7 +123,7 @@ class Reader:
             UserError: text or target is blank or too long, the text is not one sentence, or all
                 scores overflow.
         """
-        tokenizer, request = self.tokenizer, Request(self.settings)
+        tokenizer, request = self.tokenizer, Request(self.settings, search_again=False)
         sentences = open_window([Line(text)], tokenizer, request).sentences
         if len(sentences) > 1:
             raise UserError(

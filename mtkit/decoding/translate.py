@@ -80,8 +80,10 @@ class Files:
                     f"{output}: the output is plain text; choose a name without {output.suffix}"
                 )
             check_output(output, [*inputs, self.glossary])
-        if self.output and self.flags and _is_same_file(self.output, self.flags):
-            raise UserError(f"{self.flags} is the output; choose another file for --flags")
+        if self.output and self.flags and not is_stream(self.flags):
+            is_output = os.path.realpath(self.flags) == os.path.realpath(self.output)
+            if is_output:
+                raise UserError(f"{self.flags} is the output; choose another file for --flags")
         if len(inputs) == 2:
             lines, prefixes = (count_lines(str(path)) for path in inputs)
             if prefixes != lines:
@@ -108,12 +110,6 @@ def translate_file(
     open_document = load_plugin("actions", "open_document")
     document = open_document(Path(path), Path(output), all_texts, min_confidence, memory)
     translate(translator, Files(Path(path), Path(output), document=document), Format())
-
-
-def _is_same_file(path: Path, other: Path) -> bool:
-    if path.is_file() and other.is_file():
-        return path.samefile(other)
-    return os.path.abspath(path) == os.path.abspath(other) and not is_stream(path)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def open_model(model: Path) -> Iterator[Any]:
 @pytest.fixture
 def many_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take half of all translations for loops, which random weights rarely make."""
-    monkeypatch.setattr("mtkit.decoding.search_again.has_loop", lambda text, _: len(text) % 2 == 0)
+    monkeypatch.setattr("mtkit.decoding.loops.has_loop", lambda text, _: len(text) % 2 == 0)
 
 
 @pytest.mark.usefixtures("many_loops")

@@ -18,7 +18,7 @@ from mtkit.config.decoding import DecodingSettings
 from mtkit.decoding.api import Translator
 from mtkit.decoding.engines.batches import BatchQueue, SentenceBatch
 from mtkit.decoding.engines.engine import Engine, Hypothesis, NBestLists, Request, Sentence
-from mtkit.decoding.search_again import NGRAM_IN_LOOP
+from mtkit.decoding.loops import NGRAM_IN_LOOP
 
 PATIENCE = 60
 """Seconds until a test that hangs fails."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
 from threading import Lock
 
 from mtkit.decoding.engines.engine import (
@@ -19,8 +18,9 @@ from mtkit.decoding.engines.engine import (
     Request,
     Sentence,
     SentenceKind,
+    find_whole,
 )
-from mtkit.decoding.search_again import search_without_loops
+from mtkit.decoding.loops import NGRAM_IN_LOOP, LoopJudge
 
 
 def divide(sentences: Sequence[Sentence], max_tokens: int) -> Iterator[list[int]]:
@@ -34,15 +34,16 @@ def divide(sentences: Sequence[Sentence], max_tokens: int) -> Iterator[list[int]
     def kind_and_length(index: int) -> tuple[SentenceKind, int]:
         return sentences[index].kind, len(sentences[index].source)
 
-    longest_first = sorted(range(len(sentences)), key=kind_and_length, reverse=True)
-    for _, indices in groupby(longest_first, lambda index: sentences[index].kind):
-        of_kind = list(indices)
-        begin = 0
-        while begin < len(of_kind):
-            longest = sentences[of_kind[begin]]
-            size = max(1, max_tokens // len(longest.source))
-            yield of_kind[begin : begin + size]
-            begin += size
+    batch: list[int] = []
+    for index in sorted(range(len(sentences)), key=kind_and_length, reverse=True):
+        longest = sentences[batch[0]] if batch else sentences[index]
+        is_full = (len(batch) + 1) * len(longest.source) > max_tokens
+        if batch and (is_full or sentences[index].kind != longest.kind):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
 
 
 class _Call:
@@ -223,3 +224,37 @@ class BatchQueue:
             batch.answer(search_without_loops(self._search, batch))
         except BaseException as error:
             batch.fail(error)
+
+
+def search_without_loops(
+    search: Callable[[SentenceBatch], NBestLists], batch: SentenceBatch
+) -> NBestLists:
+    """Search a batch, and those of its sentences again whose translation has a loop.
+
+    The best hypothesis of the second search that has no loop becomes the translation.
+    """
+    answers = search(batch)
+    loops: list[tuple[int, LoopJudge]] = []
+    for number, (sentence, hypotheses) in enumerate(zip(batch.sentences, answers, strict=True)):
+        judge = sentence.judge
+        if judge is None or not hypotheses:
+            continue
+        best = find_whole(hypotheses, judge.tokenizer)[0]
+        if judge.has_loop(best.tokens):
+            loops.append((number, judge))
+    if not loops:
+        return answers
+    settings = batch.request.settings.model_copy(update={"no_repeat_ngram": NGRAM_IN_LOOP})
+    second = replace(
+        batch,
+        request=replace(batch.request, settings=settings),
+        sentences=[batch.sentences[number] for number, _ in loops],
+        places=[batch.places[number] for number, _ in loops],
+    )
+    for (number, judge), hypotheses in zip(loops, search(second), strict=True):
+        whole = find_whole(hypotheses, judge.tokenizer)
+        better = next((each for each in whole if not judge.has_loop(each.tokens)), None)
+        if better is not None:
+            others = [hypothesis for hypothesis in hypotheses if hypothesis is not better]
+            answers[number] = [replace(better, replaces_loop=True), *others]
+    return answers

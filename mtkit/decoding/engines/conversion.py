@@ -48,13 +48,19 @@ def open_converted(opened: OpenedModel, options: EngineOptions) -> CTranslate2En
 
 
 def cached(opened: OpenedModel, compute_type: str) -> Artifact:
-    """Return the converted model from the cache; convert it if it is missing, damaged or stale."""
+    """Return the converted model from the cache; convert it if it is missing, damaged or stale.
+
+    Raises:
+        UserError: somebody has put other files into its folder.
+    """
     name = f"ctranslate2-{compute_type}-{positions(opened.config)}"
     path = cache_folder() / opened.artifact.identity / name
     stage = _stage(opened, compute_type, path)
     converted = stage.current()
     if converted is not None:
-        _refuse_other_files(converted)
+        for entry in converted.path.iterdir():  # CTranslate2 might read other files
+            if entry.name not in (*converted.files, MANIFEST):
+                raise UserError(f"{entry} does not belong to the converted model; move it away")
         return converted
     path.parent.mkdir(parents=True, exist_ok=True)
     with lock_path(path.with_name(f".{path.name}.lock"), wait=True):
@@ -66,13 +72,6 @@ def cached(opened: OpenedModel, compute_type: str) -> Artifact:
         else:
             say(f"preparing {opened.name} for CTranslate2 ({compute_type}), once")
         return convert_to(path, opened, compute_type)
-
-
-def _refuse_other_files(converted: Artifact) -> None:
-    """Raise UserError if the folder has other files: CTranslate2 might read them."""
-    for entry in converted.path.iterdir():
-        if entry.name not in (*converted.files, MANIFEST):
-            raise UserError(f"{entry} does not belong to the converted model; move it away")
 
 
 def convert_to(

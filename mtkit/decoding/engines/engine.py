@@ -17,13 +17,13 @@ from pydantic import Field
 from mtkit.config.base import Settings, validated
 from mtkit.config.decoding import DecodingSettings, SamplingSettings
 from mtkit.decoding.glossary import Glossary, open_glossary
+from mtkit.decoding.loops import LoopJudge
 from mtkit.errors import MtkitError, UserError
+from mtkit.tokenizer.codec import Tokenizer
 
 if TYPE_CHECKING:  # few translations need numpy; importing it takes as long as all else
     import numpy as np
     from jaxtyping import Float
-
-    from mtkit.decoding.search_again import LoopJudge
 
 Threads = Annotated[int, Field(ge=1, le=1024)]
 """A number of workers or threads; CTranslate2 aborts with far larger numbers."""
@@ -173,6 +173,12 @@ class Hypothesis:
 
 NBestLists = list[list[Hypothesis]]
 """For each sentence its hypotheses, best first, or its samples; maybe fewer than requested."""
+
+
+def find_whole(hypotheses: Sequence[Hypothesis], tokenizer: Tokenizer) -> Sequence[Hypothesis]:
+    """Return the hypotheses without incomplete characters; all of them if there are none."""
+    whole = [each for each in hypotheses if tokenizer.is_whole(each.tokens)]
+    return whole or hypotheses
 
 
 class Lifetime:

@@ -15,10 +15,10 @@ from itertools import chain
 from mtkit import plugins
 from mtkit.corpus.characters import count_letters, has_letters
 from mtkit.corpus.text import in_one_line, is_blank
-from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence
+from mtkit.decoding.engines.engine import Hypothesis, NBestLists, Request, Sentence, find_whole
 from mtkit.decoding.estimation.estimator import WITHOUT_FACTS, Estimate, Estimator
 from mtkit.decoding.estimation.facts import TranslatedLine
-from mtkit.decoding.search_again import LOOP, find_whole, open_judge
+from mtkit.decoding.loops import LOOP, LoopJudge
 from mtkit.decoding.text.case import restore_case
 from mtkit.decoding.text.demands import MARK, Demand, find_unmet
 from mtkit.decoding.text.fit import encode_to_fit
@@ -285,10 +285,21 @@ def open_window(
                 list(part.prefix),
                 key,
                 needs_attention=bool(part.demands),
-                judge=open_judge(part.ids, context),
+                judge=_open_judge(part.ids, context),
             )
             sentences.append(sentence)
     return Window(sentences, split, context)
+
+
+def _open_judge(source: list[int], context: Context) -> LoopJudge | None:
+    """Return the judge of the translations of a sentence; None if it is never searched again."""
+    request = context.request
+    is_usual = LOOP in context.estimator.unreliable_flags
+    # A user who forbids n-grams has chosen how long they are.
+    has_own_limit = request.settings.no_repeat_ngram > 0
+    if is_usual or has_own_limit or request.sampling is not None or not request.search_again:
+        return None
+    return LoopJudge(context.tokenizer, source)
 
 
 Pieces = Sequence[Segment | Copied]

@@ -418,12 +418,8 @@ class _Style:
                 continue
             following = string[number + 1 : number + 2]
             is_quoting = following in ("{", "}", "#", "'") or (not following and is_at_end)
-            may_continue = number > 0 and self._ends_quotation(translation, number, line_length)
+            is_after_span = number > 0 and translation.origin[number - 1] < line_length
+            may_continue = is_after_span and string[number - 1] == "'"
             if self.has_doubled or is_quoting or may_continue:
                 pieces[number] = _DOUBLED
         return translation.respell(pieces)
-
-    def _ends_quotation(self, translation: Text, number: int, line_length: int) -> bool:
-        """Return whether a span that ends in an apostrophe stands before a character."""
-        is_span = translation.origin[number - 1] < line_length
-        return is_span and translation.string[number - 1] == "'"

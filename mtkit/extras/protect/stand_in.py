@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 from mtkit.corpus.characters import has_letters, is_capital
@@ -96,7 +97,7 @@ def find_word_pairs(pairs: Sequence[Pair]) -> dict[str, _WordPair]:
         target_words = _words(pair.target)
         sources.update(source_words)
         targets.update(target_words)
-        both.update((source, target) for source in source_words for target in target_words)
+        both.update(product(source_words, target_words))
     found: dict[str, _WordPair] = {}
     for (source, target), count in both.most_common():
         dice = 2 * count / (sources[source] + targets[target])

@@ -26,6 +26,7 @@ from mtkit.artifacts.replacement import create
 from mtkit.config.decoding import DecodingSettings
 from mtkit.corpus.characters import is_capital, is_small, title_case
 from mtkit.decoding.api import Translator, direct_glossary, load
+from mtkit.decoding.engines.batches import BatchQueue, SentenceBatch
 from mtkit.decoding.engines.engine import Engine, Hypothesis, NBestLists, Request, Sentence
 from mtkit.decoding.losses import Losses
 from mtkit.decoding.text.demands import Demand
@@ -516,13 +517,16 @@ def test_terms_of_a_long_line_stand_in_each_of_its_parts() -> None:
 def test_terms_are_placed_in_a_translation_whose_loop_has_ended() -> None:
     loop = GERMAN | {"runs": "läuft läuft läuft läuft läuft läuft läuft"}
     translator = translator_of(loop)
-    first_search = translator.engine.search
+
+    def translate(batch: SentenceBatch) -> NBestLists:
+        words = GERMAN if batch.request.settings.no_repeat_ngram else loop
+        return WordByWord([words]).search(batch.sentences, batch.request).result()
 
     def search(sentences: Any, request: Request, *, alone: bool = False) -> Any:
-        if request.settings.no_repeat_ngram:
-            return WordByWord([GERMAN]).search(sentences, request)
-        return first_search(sentences, request)
+        batches = [range(len(sentences))] if sentences else []
+        return queue.search(sentences, batches, request, 1000, alone=alone)
 
+    queue = BatchQueue(1, translate)
     translator.engine.search = search  # type: ignore[method-assign]
     translation = translate_one("The dog runs.", translator, glossary={"dog": "Hund"})
     assert translation.text == "Der Hund läuft."

@@ -78,7 +78,7 @@ class Translator {
     return text;
   }
 
-  /** Search; a translation with a loop is searched again, as `mtkit/decoding/search_again.py` does. */
+  /** Search; a translation with a loop is searched again, as `mtkit/decoding/loops.py` does. */
   async searchWithoutLoop(ids, pause) {
     const { decoding, unreliable_flags } = this.data;
     const search = async (settings) => {
