@@ -72,10 +72,18 @@ def show_marks(text: Text, demands: Sequence[Demand]) -> Text:
     """Return a text that is copied, with the spans in place of their marks."""
     edits: list[Edit] = []
     for demand in demands_within(text, demands):
-        start, end = text.find(demand.start, demand.end)
-        if text.string[start:end] == MARK:
-            edits.append(Edit(start, end, demand.new_text()))
+        place = _find_mark(text, demand)
+        if place >= 0:
+            edits.append(Edit(place, place + 1, demand.new_text()))
     return text.replace(edits)
+
+
+def _find_mark(text: Text, demand: Demand) -> int:
+    """Return where a text has the mark of a demand; -1 if it has none.
+
+    A space that joins two parts of the line may have the origin of the mark beside it.
+    """
+    return text.string.find(MARK, *text.find(demand.start, demand.end))
 
 
 def show_stand_ins(text: Text, demands: Sequence[Demand]) -> Text:
@@ -88,9 +96,10 @@ def show_stand_ins(text: Text, demands: Sequence[Demand]) -> Text:
     last_end = 0
     before = " "  # the character before the mark, without the marks next to it
     for demand in demands:
-        start, end = text.find(demand.start, demand.end)
-        if demand.stand_in is None or text.string[start:end] != MARK:
+        start = _find_mark(text, demand)
+        if demand.stand_in is None or start < 0:
             continue
+        end = start + 1
         if start > last_end:
             before = text.string[start - 1]
         stand_in = demand.stand_in

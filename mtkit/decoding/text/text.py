@@ -65,24 +65,24 @@ class Text:
         first = bisect_left(self.origin, start)
         return first, bisect_left(self.origin, end, first)
 
-    def replace(self, edits: Iterable[Edit], run: range | None = None) -> Text:
-        """Return the text, or a run of it, with other texts in place of some ranges.
+    def replace(self, edits: Iterable[Edit], within: range | None = None) -> Text:
+        """Return the text, or the part `within` a range, with other texts in place of some ranges.
 
         The edits are in order, and their ranges do not overlap.
         """
-        if run is None:
-            run = range(len(self))
+        if within is None:
+            within = range(len(self))
         strings: list[str] = []
         origins: list[Sequence[int]] = []
-        done = run.start
+        done = within.start
         for edit in edits:
             strings += (self.string[done : edit.start], edit.new.string)
             origins += (self.origin[done : edit.start], edit.new.origin)
             done = edit.end
         if not strings:
-            return self.slice(run.start, run.stop)
-        strings.append(self.string[done : run.stop])
-        origins.append(self.origin[done : run.stop])
+            return self.slice(within.start, within.stop)
+        strings.append(self.string[done : within.stop])
+        origins.append(self.origin[done : within.stop])
         return Text("".join(strings), list(chain.from_iterable(origins)))
 
     def respell(self, pieces: Sequence[str]) -> Text:

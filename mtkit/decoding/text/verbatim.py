@@ -61,14 +61,23 @@ def _find_runs(text: Text, tokenizer: Tokenizer) -> list[_Run]:
 
     List marks and dates before the first word, dates and marks after the last sentence, emoji that
     are not in the vocabulary, and text without letters beside them are copied. An emoji within a
-    sentence moves to its end.
+    sentence moves to its end, but no placeholder and no tag.
     """
     cuts = _find_cuts(text.string, tokenizer)
     bounds = list(pairwise(cuts))  # even numbers: copied text; odd numbers: other text
 
+    with_words: list[int] = []
+    for number in range(1, len(bounds), 2):
+        if has_letters(text.string[slice(*bounds[number])]):
+            with_words.append(number)
+    between_words = range(with_words[0], with_words[-1] + 1, 2) if with_words else range(0)
+
     def is_translated(number: int) -> bool:
-        start, end = bounds[number]
-        return number % 2 == 1 and has_letters(text.string[start:end])
+        if number not in between_words:
+            return False
+        # A placeholder or tag between words belongs to their sentence.
+        string = text.string[slice(*bounds[number])]
+        return has_letters(string) or MARK in string
 
     runs: list[_Run] = []
     for translated, numbers in groupby(range(len(bounds)), is_translated):

@@ -69,7 +69,7 @@ MESSAGES = [
     "{n,plural,one{It''s one}other{{n, plural, =1 { x } other {%s}}}}",
     "{ n , plural , other { '#' dogs' # } }",
 ]
-WORDS = ["A", "dog", "runs.", "Two", "men,", "one", "(boat)", "Why?", "犬。", "rain", "-", "1", "'"]
+WORDS = ["A", "dog", "runs.", "Two", "men,", "one", "(boat)", "Why?", "犬。", "-", "1", "'", "😀"]
 
 
 @pytest.fixture(scope="module")
@@ -256,6 +256,21 @@ def test_any_number_of_spans_comes_back(tokenizer: Tokenizer) -> None:
     assert translation.text == line
     (translation,) = translate_by(lambda text: text[::-1], [line], tokenizer)
     assert sorted(re.findall(r"\{\w+\}", translation.text)) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("line", "translation"),
+    [
+        ("A dog 😀 {x} 😀 runs.", "A dog {x} runs. 😀 😀"),
+        ("A <b>dog</b> 😀 <i>😀</i> runs.", "A <b>dog</b> <i></i> runs. 😀 😀"),
+        ("A dog runs. 😀 {x}", "A dog runs. 😀 {x}"),
+        ("{x} 😀 A dog runs.", "{x} 😀 A dog runs."),
+    ],
+)
+def test_a_span_beside_unknown_emoji_comes_back_once(
+    line: str, translation: str, copier: Translator
+) -> None:
+    assert copier.translate([line]) == [translation]
 
 
 def test_spans_keep_their_case_in_a_line_of_capitals(tokenizer: Tokenizer) -> None:
