@@ -14,7 +14,7 @@ ALIGNMENT = 16
 class Gradients:
     """The gradients of all parameters, end to end; the `.grad` of a parameter is a view of them.
 
-    So processes exchange gradients by one sum, whose order is always the same. Gradients never move
+    So one all-reduce sums all gradients, always in the same order. Gradients never move
     in memory, as CUDA graphs require. A backward pass adds to them, because they are never None.
     """
 

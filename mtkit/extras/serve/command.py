@@ -45,7 +45,7 @@ def serve(
     ] = 60.0,
     glossary: Annotated[
         Repeated,
-        Option(metavar="PAIR=FILE", help="Terms of a pair; repeat it: en:de=a.tsv, en:fr=b.tsv."),
+        Option(metavar="PAIR=FILE", help="Terms of a language pair: en:de=a.tsv (repeatable)."),
     ] = None,
     prompt: Annotated[
         Repeated,

@@ -160,7 +160,10 @@ async def _find_direction(service: Service, model: str, message: ChatText) -> Se
         (ranking,) = await service.detect([text], only_served=True)
         return next(each for each in directions if each.source == ranking[0][0])
     choices = service.directions.choices
-    raise HTTPException(404, f"model: {model[:MAX_ECHO]!r} names no pair; choose from {choices}")
+    name = repr(model[:MAX_ECHO])
+    raise HTTPException(
+        404, f"model: {name} is not a language pair of this server; choose from {choices}"
+    )
 
 
 async def _list_models(service: Service, fields: Fields) -> dict[str, Any]:

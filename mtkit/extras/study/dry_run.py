@@ -1,9 +1,10 @@
 """`mtkit train --dry-run N`: what training with N processes would take, from a few measured steps.
 
-One process measures the share of one of N, so no other process is needed. What it cannot measure is
-the exchange of gradients, which follows from their size and the speed of a network. After the
-backward pass processes replace their gradients by the sum. In a ring, each of N processes sends
-2 (N - 1) / N times the gradients for that (Patarasuk and Yuan 2009), while none computes.
+One process computes the share of one of N processes, so no other process is needed. One process
+cannot measure gradient synchronisation (all-reduce). Its time is computed from the size of the
+gradients and the speed of a network. After the backward pass, each process replaces its gradients
+by the sum over all processes. In a ring, each of N processes sends 2 (N - 1) / N times the size of
+the gradients for this sum (Patarasuk and Yuan 2009), and computes nothing in the meantime.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ class Share:
     peak: str
     model: str
 
-    def exchange_seconds(self, link: int) -> float:
-        """Return the time of an exchange of gradients over a network of `link` Gbit/s."""
+    def all_reduce_seconds(self, link: int) -> float:
+        """Return the time of an all-reduce of the gradients over a network of `link` Gbit/s."""
         sent_bytes = 2 * (self.processes - 1) / self.processes * self.gradient_bytes
         return 8 * sent_bytes / (1e9 * link)
 
-    def speedup(self, alone: Share, exchange_seconds: float) -> float:
+    def speedup(self, alone: Share, all_reduce_seconds: float) -> float:
         """Return the speed of all processes together, in tokens, relative to `alone`."""
-        speed = self.tokens / (self.seconds + exchange_seconds)
+        speed = self.tokens / (self.seconds + all_reduce_seconds)
         return speed / (alone.tokens / alone.seconds)
 
 
@@ -130,15 +131,15 @@ def _times(share: Share, alone: Share) -> TableRows:
     rows.append(["1 process", *_times_of(alone, alone, 0.0)])
     if share.processes > 1:
         for link in LINKS:
-            times = _times_of(share, alone, share.exchange_seconds(link))
+            times = _times_of(share, alone, share.all_reduce_seconds(link))
             rows.append([f"{share.processes:,} processes, {link} Gbit/s", *times])
     return rows
 
 
-def _times_of(share: Share, alone: Share, exchange_seconds: float) -> list[str]:
-    step = share.seconds + exchange_seconds
+def _times_of(share: Share, alone: Share, all_reduce_seconds: float) -> list[str]:
+    step = share.seconds + all_reduce_seconds
     times = [step, step * share.steps_per_epoch, step * share.total_steps]
-    speedup = share.speedup(alone, exchange_seconds)
+    speedup = share.speedup(alone, all_reduce_seconds)
     return [*map(_describe_seconds, times), f"{speedup:,.1f} ×"]
 
 

@@ -108,13 +108,13 @@ def test_a_dry_run_needs_the_batches(fresh: Fresh, tmp_path: Path, capsys: Captu
 
 
 @given(st.integers(2, 10_000), st.sampled_from(LINKS))
-def test_an_exchange_moves_the_gradients_once_to_twice(processes: int, link: int) -> None:
+def test_an_all_reduce_moves_the_gradients_once_to_twice(processes: int, link: int) -> None:
     bits = 8 * SHARE.gradient_bytes
-    seconds = replace(SHARE, processes=processes).exchange_seconds(link)
+    seconds = replace(SHARE, processes=processes).all_reduce_seconds(link)
     assert bits / (1e9 * link) <= seconds < 2 * bits / (1e9 * link)
 
 
 def test_speed_is_relative_to_one_process_that_exchanges_nothing() -> None:
-    assert ALONE.exchange_seconds(10) == 0
+    assert ALONE.all_reduce_seconds(10) == 0
     assert ALONE.speedup(ALONE, 0.0) == 1
     assert SHARE.speedup(ALONE, 0.0) == 4
