@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 
 from mtkit import plugins
@@ -39,7 +40,7 @@ from mtkit.decoding.text.prefix import find_symbols, keep_prefix
 from mtkit.decoding.text.sentences import split_into_sentences
 from mtkit.decoding.text.text import Text, concatenate, join_texts
 from mtkit.decoding.text.verbatim import copy_verbatim
-from mtkit.decoding.text.words import spaced_words
+from mtkit.decoding.text.words import Words, spaced_words
 from mtkit.tokenizer.codec import Tokenizer
 
 STEPS: Sequence[TextStep] = (
@@ -75,6 +76,11 @@ class SplitLine:
     def parts(self) -> list[Part]:
         """What the model reads of the line."""
         return [piece for piece in self.pieces if isinstance(piece, Part)]
+
+    @cached_property
+    def words(self) -> Words:
+        """The words that alignments count."""
+        return spaced_words(self.text)
 
 
 @dataclass(frozen=True)
@@ -146,13 +152,10 @@ class Window:
             from mtkit.decoding.alignment import align
 
             words = spaced_words(text.string)
-            words_of_line = spaced_words(line.text)
             aligned = align(
                 attention,
                 target_words=[words.at(offset) for offset in target_offsets],
-                source_words=[
-                    words_of_line.at(part.text.origin[offset]) for offset in source_offsets
-                ],
+                source_words=[line.words.at(part.text.origin[offset]) for offset in source_offsets],
             )
             for source, target in aligned:
                 for origin in text.origin[slice(*words.ranges[target])]:
@@ -369,7 +372,6 @@ def _find_unplaced(demands: Sequence[Demand], translation: str) -> list[Demand]:
 
 def _align_words(text: Text, chosen: Sequence[_Candidate], line: SplitLine) -> set[tuple[int, int]]:
     """Return the links between the words of a line and of its translation, by their origins."""
-    words_of_line = spaced_words(line.text)
     links: dict[int, set[int]] = {}
     for candidate in chosen:
         links |= candidate.links
@@ -377,7 +379,7 @@ def _align_words(text: Text, chosen: Sequence[_Candidate], line: SplitLine) -> s
     for number, (start, end) in enumerate(spaced_words(text.string).ranges):
         for origin in text.origin[start:end]:
             if origin < len(line.text):
-                alignment.add((words_of_line.at(origin), number))
+                alignment.add((line.words.at(origin), number))
             else:
                 alignment.update((source, number) for source in links.get(origin, ()))
     return alignment
