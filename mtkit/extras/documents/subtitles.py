@@ -24,7 +24,7 @@ _LINE = re.compile(
 """A line; a dash before it marks a speaker."""
 _TAG = re.compile(r"<[^<>]*>|\{[^{}]*\}")
 _END = re.compile(
-    r"(?:(?<!\b[A-Z])(?<!\b[A-Z][a-z])(?<!\b[A-Z][a-z][a-z])\.|[!?…。！？♪:\]])[\"”’')]*\Z"
+    r"(?:(?<!\b[A-Z])(?<!\b[A-Z][a-z])(?<!\b[A-Z][a-z][a-z])\.|[!?…。！？♪:\]])[\"”’')\s]*\Z"
 )
 """The end of a sentence; a short word with a capital, as `Mr.`, may be none."""
 MAX_JOINED_LINES = 12
@@ -38,9 +38,14 @@ def read_subtitles(document: str) -> Iterator[TextUnit]:
         DocumentError: no line has the times of a cue.
     """
     joined: list[re.Match[str]] = []
+    last_has_tag = False
     for cue in _CUE.finditer(document):
+        has_tag = _TAG.search(cue["text"]) is not None
+        # A tag belongs to its cue: joined, its words could go to another one.
+        is_alone = has_tag or last_has_tag
+        last_has_tag = has_tag
         for line in _LINE.finditer(document, *cue.span("text")):
-            if joined and not _goes_on(joined, line):
+            if joined and not _goes_on(joined, line, is_alone):
                 yield _unit_of(joined)
                 joined = []
             joined.append(line)
@@ -49,18 +54,20 @@ def read_subtitles(document: str) -> Iterator[TextUnit]:
     yield _unit_of(joined)
 
 
-def _goes_on(lines: Sequence[re.Match[str]], following: re.Match[str]) -> bool:
-    """Return whether the sentence of the last line goes on in the following one."""
+def _goes_on(lines: Sequence[re.Match[str]], following: re.Match[str], is_alone: bool) -> bool:
+    """Return whether the sentence of the last line goes on in the following one.
+
+    `is_alone`: the following line is of a cue that shares no sentence with the one before.
+    """
     last = lines[-1]["text"]
     text = following["text"]
-    if following["dash"] or _END.search(_TAG.sub("", last)):
+    is_full = len(lines) >= MAX_JOINED_LINES
+    if is_full or following["dash"] or _END.search(_TAG.sub("", last)):
         return False
     is_in_same_cue = lines[-1].end() == following.start()
     if is_in_same_cue:
         return True
-    # A tag belongs to its cue: joined, its words could go to another one.
-    has_tag = _TAG.search(last) or _TAG.search(text)
-    if has_tag or len(lines) >= MAX_JOINED_LINES:
+    if is_alone:
         return False
     letter = first_letter(text)
     begins_small = letter != "" and is_small(letter)

@@ -24,7 +24,7 @@ from mtkit.corpus.importers import find_importer
 from mtkit.errors import UserError
 from mtkit.extras.documents import formats
 from mtkit.extras.documents.codes import InlineCode, NumberedText
-from mtkit.extras.documents.subtitles import divide_text
+from mtkit.extras.documents.subtitles import MAX_JOINED_LINES, divide_text
 
 DOCUMENTS = {
     "strings.xml": r"""<?xml version="1.0" encoding="utf-8"?>
@@ -260,9 +260,11 @@ def test_words_stay_apart_when_a_code_between_them_is_lost() -> None:
 
 
 def test_lines_of_a_cue_are_joined_up_to_the_end_of_a_sentence() -> None:
-    document = "00:01.000 --> 00:02.000\nI met Mr.\nSmith in\nRome. (Really.)\nHe ran.\n"
+    document = "00:01.000 --> 00:02.000\nI met Mr.\nSmith in\nRome. (Really.)\n<i>He ran. </i>\nI"
     texts = [line.text for line in opened(document, "a.vtt").lines(0)]
-    assert texts == ["I met Mr. Smith in Rome. (Really.)", "He ran."]
+    assert texts == ["I met Mr. Smith in Rome. (Really.)", "<i>He ran. </i>", "I"]
+    many = "00:01.000 --> 00:02.000\n" + "and\n" * (MAX_JOINED_LINES + 1)
+    assert opened(many, "a.vtt").count() == 2
 
 
 def test_cues_of_one_sentence_share_its_translation() -> None:
@@ -287,13 +289,15 @@ def test_cues_of_one_sentence_share_its_translation() -> None:
         ("A man in a hat", r"{\an8}is walking."),
         ("<v Anna>A man", "in a hat"),
         ("A <b>man", "in</b> a hat"),
+        ("A <b>man</b>\nin a hat", "is walking."),
+        ("A man in a hat", "is\n<i>walking</i>."),
     ],
 )
 def test_a_cue_with_a_tag_is_translated_alone(first: str, second: str) -> None:
     times = "00:00:01,000 --> 00:00:02,000"
     document = f"1\n{times}\n{first}\n\n2\n{times}\n{second}\n"
     texts = [line.text for line in opened(document, "a.srt").lines(0)]
-    assert texts == [first, second]
+    assert texts == [first.replace("\n", " "), second.replace("\n", " ")]
 
 
 def test_blocks_and_settings_of_webvtt_stay() -> None:
