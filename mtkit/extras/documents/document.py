@@ -110,7 +110,7 @@ class Document(Input):
                 try:
                     part.encode("".join(texts), errors)
                 except UnicodeEncodeError:
-                    self._problems[_UNWRITABLE] += 1
+                    self._problems[_UNWRITABLE] += len(unit.texts) or 1  # a match has none
                 else:
                     replacements += written
             contents[name] = part.encode(splice(part.text, replacements), errors)
@@ -120,6 +120,8 @@ class Document(Input):
 
     def _write(self, unit: TextUnit, answers: Iterator[Translation]) -> Sequence[Replacement]:
         """Return what writes the translations of a unit; nothing if it stays as it is."""
+        if not unit.texts:
+            return list(unit.write((), Target(self.language)))
         translations: list[str] = []
         is_sure = True
         for text in unit.texts:
@@ -132,17 +134,18 @@ class Document(Input):
                     is_sure = is_sure and confidence >= self.min_confidence
             translations.append(splice(text, lines))
         if not is_sure:
-            self._problems[_UNSURE] += 1
+            self._problems[_UNSURE] += len(unit.texts)
+        has_changed = translations != list(unit.texts)
+        is_blank = not all(map(str.strip, translations))
+        if has_changed and is_blank:
+            return []
         # A text that is its own translation keeps the escapes and spaces of the document.
-        has_changed = not unit.texts or translations != list(unit.texts)
-        has_texts = all(map(str.strip, translations))
-        is_written = has_changed and has_texts and is_sure
+        is_written = has_changed and is_sure
         if not (is_written or unit.has_mark):
             return []
-        target = Target(self.language, is_sure)
-        replacements = list(unit.write(translations, target))
-        if unit.texts and not replacements:
-            self._problems[_UNSAFE] += 1
+        replacements = list(unit.write(translations, Target(self.language, is_sure)))
+        if not replacements:
+            self._problems[_UNSAFE] += len(unit.texts)
         return replacements
 
 
@@ -176,7 +179,7 @@ def open_document(
     parts = read_parts(name, form)
     kept = 0
     for part in parts.values():
-        units = [unit for unit in part.units if all_texts or not unit.translation]
+        units = [unit for unit in part.units if all_texts or not any(unit.translations)]
         kept += len(part.units) - len(units)
         part.units = units
     if kept:

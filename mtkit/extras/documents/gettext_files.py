@@ -35,7 +35,8 @@ _OPEN_FIELD = re.compile(
 """What a template leaves open in its header."""
 _FUZZY = re.compile(r"(?<=,)[ \t]*fuzzy[ \t]*,|,[ \t]*fuzzy(?=[ \t\r]*$)")
 """The flag with one of the commas around it."""
-
+_PREVIOUS = re.compile(r"^[ \t]*#\|[^\n]*\n", re.MULTILINE)
+"""A line of the text that a fuzzy translation was made for."""
 
 _RULE = re.compile(r"nplurals\s*=\s*([1-6])\s*;\s*plural\s*=\s*([^;\\\"]+);")
 """Arabic has the most forms: 6."""
@@ -107,7 +108,7 @@ def read_po(document: str) -> Iterator[TextUnit]:
         yield TextUnit(
             texts=texts,
             write=partial(_write_message, message, flags, rule, line_end),
-            translation=next(filter(None, translations), ""),
+            translations=translations,
             is_reviewed=all(translations) and flags is None,
             has_mark=True,
         )
@@ -123,7 +124,7 @@ def _read_comments(document: str, start: int, end: int) -> re.Match[str] | None:
             raise DocumentError(line.start(), f"no complete message of gettext: {text[:40]!r}")
         if text.startswith("#~"):
             flags = None  # those of an obsolete message
-        elif text.startswith("#,") and "fuzzy" in text:
+        elif text.startswith("#,") and _FUZZY.search(text):
             flags = line
     return flags
 
@@ -150,14 +151,20 @@ def _write_message(
     if len(translations) > 1:
         rule = rule or rule_of(target.language)
         is_sure = is_sure and rule.forms <= len(translations)
-        forms = {f"msgstr[{number}]": translations[1] for number in range(rule.forms)}
-        if rule.singular is not None:
-            forms[f"msgstr[{rule.singular}]"] = translations[0]
+        singular, plural = translations
+        forms = {
+            f"msgstr[{number}]": singular if number == rule.singular else plural
+            for number in range(rule.forms)
+        }
     lines = [f"{keyword} {_quote(text, line_end)}" for keyword, text in forms.items()]
     yield Replacement(*message.span("targets"), line_end.join(lines))
-    if flags is None and not is_sure:
-        yield Replacement(message.start(), message.start(), f"#, fuzzy{line_end}")
-    elif flags is not None and is_sure:
+    if flags is None:
+        if not is_sure:
+            yield Replacement(message.start(), message.start(), f"#, fuzzy{line_end}")
+        return
+    for previous in _PREVIOUS.finditer(message.string, flags.end(), message.start()):
+        yield Replacement(*previous.span(), "")
+    if is_sure:
         start, end = flags.span("text")
         others = _FUZZY.sub("", flags["text"])
         if not others.strip("#\r"):

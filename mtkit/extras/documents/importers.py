@@ -23,9 +23,13 @@ class BilingualDocument(Importer):
         number = 0
         for part in read_parts(path, form).values():
             for unit in part.units:
-                if unit.translation and unit.is_reviewed:
+                if not (any(unit.translations) and unit.is_reviewed):
+                    continue
+                # Of a plural, the first form is that of the number 1.
+                forms = (unit.translations[0], unit.translations[-1])
+                for text, translation in zip(unit.texts, forms, strict=False):
                     number += 1
-                    yield path, number, unit.texts[0], unit.translation
+                    yield path, number, text, translation
 
     def choose_columns(
         self, path: str, columns: tuple[str, str] | None, languages: tuple[str, str] | None

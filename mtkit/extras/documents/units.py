@@ -45,8 +45,8 @@ class TextUnit:
     texts: Sequence[str]
     """The texts to translate; none for what is written in any case, such as a header."""
     write: Write
-    translation: str = ""
-    """The translation in the document, if any."""
+    translations: Sequence[str] = ()
+    """The translations in the document, if any: as many as a plural has forms there."""
     is_reviewed: bool = True
     """Whether the translation is complete, as far as the document tells."""
     has_mark: bool = False

@@ -36,15 +36,15 @@ def read_xliff(document: str) -> Iterator[TextUnit]:
 def _read_segment(segment: Element, source: Element) -> TextUnit:
     coded = NumberedText(read_content(source, _PAIRS))
     target = segment.child("target")
-    translation = ""
+    translations: list[str] = []
     is_reviewed = False
     if target is not None:
         translated = NumberedText(read_content(target, _PAIRS))
-        translation = translated.text.strip()
+        translations.append(translated.text.strip())
         is_open = _OPEN_STATE.search(segment.tag + target.tag)
         is_reviewed = not is_open and translated.codes == coded.codes
     write = partial(_write_segment, segment, source, coded)
-    return TextUnit([coded.text], write, translation, is_reviewed, has_mark=True)
+    return TextUnit([coded.text], write, translations, is_reviewed, has_mark=True)
 
 
 def _write_language(

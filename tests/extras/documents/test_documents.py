@@ -91,12 +91,18 @@ def test_plurals_get_the_forms_of_the_target_language(language: str, forms: list
     assert f"nplurals={len(forms)};" in read.metadata["Plural-Forms"]
 
 
-def test_what_is_not_sure_becomes_fuzzy() -> None:
+def test_what_is_not_sure_becomes_fuzzy(capsys: pytest.CaptureFixture[str]) -> None:
     text = translated_po(PO, min_confidence=0.6, all_texts=True)
     assert all(entry.fuzzy for entry in polib.pofile(text) if not entry.obsolete)
     assert "#, c-format\n#, fuzzy\n" in text
+    assert "4 texts below --min-confidence" in capsys.readouterr().err
     again = translated_po(text, min_confidence=0.4, all_texts=True)
     assert not any(entry.fuzzy for entry in polib.pofile(again))
+
+
+def test_an_empty_translation_leaves_a_message_as_it_is() -> None:
+    content = '#, fuzzy\nmsgid "a"\nmsgstr "b"\n'
+    assert translated_po(content, translate=lambda text: "", all_texts=True) == content
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
@@ -109,6 +115,7 @@ def test_what_is_not_sure_becomes_fuzzy() -> None:
         ("#, fuzzy, a\n", "#, a\n", "#, fuzzy, a\n"),
         ("#, a, fuzzy\n", "#, a\n", "#, a, fuzzy\n"),
         ("#, fuzzy\n#, a\n", "#, a\n", "#, fuzzy\n#, a\n"),
+        ("#, fuzzy\n#| msgid 'b'\n#| 'c'\n", "", "#, fuzzy\n"),
         ("#, fuzzy\n#~ msgid 'a'\n\n",) * 2 + ("#, fuzzy\n#~ msgid 'a'\n\n#, fuzzy\n",),
     ],
 )

@@ -623,13 +623,14 @@ def test_bilingual_documents_are_corpora_of_what_is_complete() -> None:
         '<ph id="3">b</ph></target>',
     )
     po = 'msgid "cat"\nmsgstr "kätzé"\n\n#, fuzzy\nmsgid "a"\nmsgstr "b"\n\nmsgid "c"\nmsgstr ""\n'
+    po += 'msgid "a mouse"\nmsgid_plural "mice"\nmsgstr[0] "Maus"\nmsgstr[1] "Mäuse"\n'
     expected = {
         "a.xlf": [
             ("A <1>fat & cat</1> {{a}}<2/>", "{{a}} A <1>cat</1><2/>"),
             (" cat ", "Kätzé"),
             ("cat", "kept"),
         ],
-        "a.po": [("cat", "kätzé")],
+        "a.po": [("cat", "kätzé"), ("a mouse", "Maus"), ("mice", "Mäuse")],
     }
     for name, document in {"a.xlf": xliff, "a.po": po}.items():
         Path(name).write_text(document, encoding="utf-8")
