@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from html import unescape
 from itertools import count
@@ -76,29 +77,44 @@ class NumberedText:
 
     def is_intact(self, translation: str) -> bool:
         """Return whether a translation has all codes once, and pairs within each other."""
-        signs = [piece for piece in _SIGN.split(translation) if piece in self.codes]
-        if sorted(signs) != sorted(self._signs):
-            return False
-        opened = [""]
-        for sign in signs:
-            if _OPENING.fullmatch(sign):
-                opened.append(sign)
-            elif sign.startswith("</"):
-                opening = sign.replace("</", "<")
-                if opened.pop() != opening:
-                    return False
-        return True
+        pieces = _SIGN.split(translation)
+        signs = [piece for piece in pieces if piece in self.codes]
+        return len(signs) == len(self._signs) == len(self._find_places(pieces))
+
+    def _find_places(self, pieces: Sequence[str]) -> Set[int]:
+        """Return the indices of the codes that can stay: no more than the source has, in pairs.
+
+        Of two pairs that cross each other, the one that ends first stays.
+        """
+        places: set[int] = set()
+        opened: dict[str, int] = {}
+        remaining = Counter(self._signs)
+        for place, sign in enumerate(pieces):
+            if remaining[sign] == 0:
+                continue
+            remaining[sign] -= 1
+            if f"</{sign[1:]}" in self.codes:
+                opened[sign] = place
+            elif not sign.startswith("</"):
+                places.add(place)
+            elif f"<{sign[2:]}" in opened:
+                start = opened[f"<{sign[2:]}"]
+                places |= {start, place}
+                opened = {other: its for other, its in opened.items() if its < start}
+        return places
 
     def restore(self, translation: str, escape: Callable[[str], str]) -> str:
-        """Return a translation with its codes; at its end, if they are not intact."""
+        """Return a translation with its codes; at its end those that cannot stay, or are lost."""
         pieces = _SIGN.split(translation)
-        if not self.is_intact(translation):
-            texts = [piece for piece in pieces if piece not in self.codes]
-            # A code may be all that stands between two words.
-            text = re.sub(r"\b\0\b", " ", "\0".join(texts)).replace("\0", "")
-            # In their order in the source, the document stays well-formed and no code is lost.
-            pieces = [text, *self._signs]
-        restored = [self.codes.get(piece) or escape(piece) for piece in pieces]
+        places = self._find_places(pieces)
+        kept = [
+            piece
+            for place, piece in enumerate(pieces)
+            if place in places or piece not in self.codes
+        ]
+        # In their order in the source, the document stays well-formed and no code is lost.
+        lost = Counter(self._signs) - Counter(kept)
+        restored = [self.codes.get(piece) or escape(piece) for piece in (*kept, *lost.elements())]
         return "".join(restored)
 
 
