@@ -33,6 +33,7 @@ class InlineCode:
     """What the code stands for, if it is known."""
 
 
+_Edit = Callable[[str], str]
 Content = Iterable[str | InlineCode]
 """Texts, without escapes, and codes, in order."""
 
@@ -103,7 +104,7 @@ class NumberedText:
                 opened = {other: its for other, its in opened.items() if its < start}
         return places
 
-    def restore(self, translation: str, escape: Callable[[str], str]) -> str:
+    def restore(self, translation: str, escape: _Edit, write_code: _Edit = str) -> str:
         """Return a translation with its codes; at its end those that cannot stay, or are lost."""
         pieces = _SIGN.split(translation)
         places = self._find_places(pieces)
@@ -114,7 +115,8 @@ class NumberedText:
         ]
         # In their order in the source, the document stays well-formed and no code is lost.
         lost = Counter(self._signs) - Counter(kept)
-        restored = [self.codes.get(piece) or escape(piece) for piece in (*kept, *lost.elements())]
+        written = {sign: write_code(raw) for sign, raw in self.codes.items()}
+        restored = [written.get(piece) or escape(piece) for piece in (*kept, *lost.elements())]
         return "".join(restored)
 
 

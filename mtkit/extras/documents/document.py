@@ -135,13 +135,11 @@ class Document(Input):
             translations.append(splice(text, lines))
         if not is_sure:
             self._problems[_UNSURE] += len(unit.texts)
-        has_changed = translations != list(unit.texts)
         is_blank = not all(map(str.strip, translations))
-        if has_changed and is_blank:
-            return []
         # A text that is its own translation keeps the escapes and spaces of the document.
-        is_written = has_changed and is_sure
-        if not (is_written or unit.has_mark):
+        has_changed = translations != list(unit.texts)
+        is_written = unit.has_mark or (has_changed and is_sure)
+        if (is_blank and has_changed) or not is_written:
             return []
         replacements = list(unit.write(translations, Target(self.language, is_sure)))
         if not replacements:

@@ -9,7 +9,7 @@ from html import escape, unescape
 
 from mtkit.corpus.characters import has_letters
 from mtkit.extras.documents.codes import InlineCode, NumberedText
-from mtkit.extras.documents.units import TextUnit, unit_at
+from mtkit.extras.documents.units import Replacement, Target, TextUnit, splice
 
 _STATEMENT = (
     r"\{\{(?:(?!\{\{).)*?\}\}"
@@ -17,11 +17,8 @@ _STATEMENT = (
     r"|\{#(?:(?!\{#).)*?#\}"
 )
 """A placeholder, a statement or a comment of a template, whose `>` does not end a tag."""
-_ATTRIBUTES = (
-    rf"(?:{_STATEMENT}|[^<>\"']"
-    rf"|\"(?:{_STATEMENT}|[^\"])*+\""
-    rf"|'(?:{_STATEMENT}|[^'])*+')*+>"
-)
+_QUOTED = rf"\"(?:{_STATEMENT}|[^\"])*+\"|'(?:{_STATEMENT}|[^'])*+'"
+_ATTRIBUTES = rf"(?:{_STATEMENT}|[^<>\"']|{_QUOTED})*+>"
 _TOKEN = re.compile(
     rf"<!--(?:.*?-->|.*)|<\?(?:.*?\?>|.*)|<![^<>]*>|{_STATEMENT}"
     # Nothing in these elements is a tag, up to their end tag or the end of the document.
@@ -29,6 +26,13 @@ _TOKEN = re.compile(
     rf"|<(?P<end>/?)(?P<name>[^\s/>\"'<!?{{]+){_ATTRIBUTES}",
     re.DOTALL | re.IGNORECASE,
 )
+_START_TAG = re.compile(rf"<[a-z][^\s/>]*{_ATTRIBUTES}", re.DOTALL | re.IGNORECASE)
+_SHOWN = re.compile(
+    rf"{_STATEMENT}|\s(?:alt|aria-label|placeholder|title)\s*=\s*(?P<quote>[\"'])"
+    rf"(?P<text>(?:(?!(?P=quote)|\{{[{{%#]|<[?%]).)+)(?P=quote)|{_QUOTED}",
+    re.DOTALL | re.IGNORECASE,
+)
+"""An attribute that users see, unless a template fills it; or what may look like one."""
 _INLINE = re.compile(
     r"\{\{|<!--"
     r"|</?(?:a|abbr|acronym|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|img|ins|kbd|label|mark|q"
@@ -65,6 +69,7 @@ def read_html(document: str) -> Iterator[TextUnit]:
         code = document[token.start() : position]
         if not _INLINE.match(code):
             yield from _read_run(document, start, token.start(), content)
+            yield from _read_run(document, token.start(), position, [InlineCode(code)])
             content = []
             start = position
         elif stays or not name or _VOID.fullmatch(name):
@@ -94,14 +99,43 @@ def _read_text(raw: str) -> str:
 def _read_run(
     document: str, start: int, end: int, content: Sequence[str | InlineCode]
 ) -> Iterator[TextUnit]:
-    """Yield the unit of a text and its codes, if it has letters."""
-    if has_letters(document[start:end]):
-        # The spaces around the text stay as they are: line ends, indents and &nbsp;.
-        trimmed = _TRIMMED.match(document, start, end)
-        assert trimmed is not None
-        coded = NumberedText(content)
-        write = partial(coded.restore, escape=_escape)
-        yield unit_at(coded.text.strip(), *trimmed.span("text"), write)
+    """Yield the unit of a text with its codes and of their attributes, if it has letters."""
+    coded = NumberedText(content)
+    shown = [
+        unescape(found["text"]) for code in coded.codes.values() for found in _find_shown(code)
+    ]
+    if not (shown or has_letters(coded.text)):
+        return
+    # The spaces around the text stay as they are: line ends, indents and &nbsp;.
+    trimmed = _TRIMMED.match(document, start, end)
+    assert trimmed is not None
+    span = trimmed.span("text")
+
+    def write(translations: Sequence[str], target: Target) -> Iterator[Replacement]:
+        text, *others = translations
+        write_code = partial(_write_code, iter(others))
+        yield Replacement(*span, coded.restore(text, _escape, write_code))
+
+    yield TextUnit([coded.text.strip(), *shown], write)
+
+
+def _find_shown(code: str) -> Iterator[re.Match[str]]:
+    """Yield the attributes of a start tag that users see."""
+    tag = _START_TAG.match(code)
+    if tag is not None and not _STAYS.search(tag[0]):
+        for attribute in _SHOWN.finditer(tag[0]):
+            if attribute["text"]:
+                yield attribute
+
+
+def _write_code(translations: Iterator[str], code: str) -> str:
+    """Return a code with the next translations in its attributes."""
+    edits: list[Replacement] = []
+    for attribute in _find_shown(code):
+        quote = attribute["quote"]
+        text = _escape(next(translations)).replace(quote, f"&#{ord(quote)};")
+        edits.append(Replacement(*attribute.span("text"), text))
+    return splice(code, edits)
 
 
 def _escape(text: str) -> str:

@@ -86,7 +86,8 @@ c = { $cot ->
 }
 """,
     "a.html": """<!DOCTYPE html><html lang="cot"><title>cat</title><script>if (a<b) "cot"</script>
-<p class="cot">A <a href="cot">black</a> cat &amp;&nbsp;cat<br>saw a cat<code>cot</code>.</p>
+<p class="cot">A <a href="cot" title="a cat">black</a> cat &amp;&nbsp;cat<br>
+saw a cat<code>cot</code>.</p>
 <p translate="no">cot</p><pre>cot</pre><!-- cot --><ul><li>cat<li>cat</ul>
 """,
     "a.md": """---
@@ -420,7 +421,7 @@ def test_a_damaged_document_is_refused_or_what_is_written_can_be_read_again(name
     ]
     for _ in range(30):
         with suppress(UserError):
-            opened(content := damaged(document, random), name)
+            content = damaged(document, random)
             out = translated(content, name, random.choice(changes), all_texts=True)
             try:
                 opened(out, name)
@@ -476,6 +477,24 @@ def test_a_sign_in_a_quoted_placeholder_does_not_end_a_tag() -> None:
     document = """<p title="{{ cot|default:"x > y" }}" id='{{ 'cot>' }}'>cat</p> {{ cat"""
     out = translated(document, "a.html").decode()
     assert out == document.replace(">cat<", ">kätzé<").replace("{{ cat", "{{ kätzé")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        '<p title="a cat">The <a title="cat &amp; l\'cat" href="cot">cat</a> and <b>a cat</b></p>',
+        "<img alt='cat'><input ALT = 'a cat' value='cot' data-title='cot' placeholder=\"the cat\">",
+        "<textarea placeholder='cat'>title='cot'</textarea><code>title='cot'</code>",
+        '<p title="{{ cot }}" {% if title="cot" %} title="cat"><img alt="<?= cot ?>" alt="">',
+        """<p onclick='say( title="cot")'><b translate="no" title="cot">cot</b>""",
+        '<!-- <b title="cot"> --><script>" title="cot" "</script>',
+    ],
+)
+def test_attributes_that_users_see_are_translated_unless_a_template_fills_them(
+    document: str,
+) -> None:
+    assert translated(document, "a.html").decode() == document.replace("cat", "kätzé")
+    assert "title='&#39;\"'" in translated("<b title='a'>", "a.html", lambda text: "'\"").decode()
 
 
 def test_a_script_ends_at_its_first_end_tag() -> None:
