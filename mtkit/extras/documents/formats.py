@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import lzma
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ _DECLARED = re.compile(
     re.IGNORECASE,
 )
 """An encoding that XML, HTML or gettext declares; a template that leaves it open is in UTF-8."""
-_DAMAGED = (BadZipFile, RuntimeError, EOFError, zlib.error)
+_DAMAGED = (BadZipFile, RuntimeError, EOFError, OSError, lzma.LZMAError, zlib.error)
 """What zipfile raises; RuntimeError: the archive is encrypted, or packed in an unknown way."""
 
 
@@ -56,7 +57,7 @@ class DocumentFormat(NamedTuple):
     """A pattern for the names of the members that have texts, if the file is a zip archive."""
 
 
-_WORD = r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml"
+_WORD = r"word/(document\d*|header\d*|footer\d*|footnotes|endnotes|comments)\.xml"
 FORMATS = (
     DocumentFormat((".po", ".pot"), "gettext_files:read_po", encodings=()),
     DocumentFormat(
@@ -137,6 +138,8 @@ def read_parts(path: str, form: DocumentFormat) -> dict[str, DocumentPart]:
             raise UserError(f"{path}:{lines_before + 1}: {error.problem}") from None
         if len(part.units) > MAX_UNITS:
             raise UserError(f"{path}: has over {MAX_UNITS:,} texts; divide it")
+    if not parts:
+        raise UserError(f"{path}: is no document of Word; save it again in Word")
     return parts
 
 

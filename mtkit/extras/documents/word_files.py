@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 from mtkit.extras.documents.codes import InlineCode, NumberedText
 from mtkit.extras.documents.markup import Element, read_elements
-from mtkit.extras.documents.units import TextUnit, unit_at
+from mtkit.extras.documents.units import DocumentError, TextUnit, unit_at
 
 _TEXT = '<w:t xml:space="preserve">'
 _END = "</w:t></w:r>"
@@ -19,16 +19,24 @@ _IGNORED = ("pPr", "proofErr", "lastRenderedPageBreak", "del", "moveFrom")
 """Elements of a paragraph that need not stay between its texts."""
 _ACCEPTED = ("ins", "moveTo", "smartTag")
 """Elements around runs that are read as if only the runs were there."""
-_SPACES = ("tab", "br", "cr", "noBreakHyphen")
+_BREAKS = ("tab", "br", "cr")
+"""Elements of a run that divide its text."""
+_SIGNS = ("noBreakHyphen", "sym")
 """Elements of a run that stand within its text."""
-_OF_TEXT = {"rPr", "t", *_SPACES}
+_OF_TEXT = {"rPr", "t", "softHyphen", "lastRenderedPageBreak", *_BREAKS, *_SIGNS}
 """Elements of a run that is nothing but text."""
 _EMPTY_RUN = re.compile(rf"<w:r>(?:<w:rPr>(?:(?!</w:rPr>).)*</w:rPr>)?{_TEXT}{_END}", re.DOTALL)
 _FIELD_END = re.compile(r"w:fldCharType=\"(begin|end)\"")
 
 
 def read_word(document: str) -> Iterator[TextUnit]:
-    """Yield a unit for each paragraph that has a text; text boxes divide a paragraph."""
+    """Yield a unit for each paragraph that has a text; text boxes divide a paragraph.
+
+    Raises:
+        DocumentError: the elements have another prefix than `w:`.
+    """
+    if "xmlns:w=" not in document:
+        raise DocumentError(0, "XML of Word with an unusual prefix; save it again in Word")
     for paragraph in read_elements(document, "p"):
         children = [child for child in paragraph.children if child.local_name != "pPr"]
         for has_box, parts in groupby(children, _has_box):
@@ -63,7 +71,7 @@ def _find_parts(children: Iterable[Element]) -> Iterator[Element]:
 def _find_base_format(parts: Iterable[Element]) -> str | None:
     """Return the format of the first text, which is outside of all codes; None without a text."""
     for part in parts:
-        for run in (part, *part.children):  # those of a hyperlink
+        for run in (part, *_inner(part).children):
             if run.child("t") is not None:
                 return _format_of(run)
     return None
@@ -71,8 +79,13 @@ def _find_base_format(parts: Iterable[Element]) -> str | None:
 
 def _write(coded: NumberedText, begin: str, translation: str) -> str:
     """Return the runs of a paragraph, without empty ones."""
-    written = coded.restore(translation, escape)
+    written = coded.restore(translation.replace("\n", ""), escape)
     return _EMPTY_RUN.sub("", f"{begin}{written}{_END}")
+
+
+def _inner(part: Element) -> Element:
+    """Return what holds the runs of a hyperlink or a content control."""
+    return part.child("sdtContent") or part
 
 
 def _format_of(part: Element) -> str:
@@ -102,10 +115,13 @@ def _read_parts(parts: Iterable[Element], base: str) -> Iterator[str | InlineCod
             depth += sides.count("begin") - sides.count("end")
             if depth > 0:
                 field += part.raw
-            elif part.local_name == "hyperlink":
-                yield InlineCode(f"{_END}{part.tag}{resume}", "hyperlink")
-                yield from _read_parts(_find_parts(part.children), base)
-                yield InlineCode(f"{_END}</w:hyperlink>{resume}", "hyperlink", is_closing=True)
+            elif part.local_name in ("hyperlink", "sdt"):
+                inner = _inner(part)
+                opening = part.document[part.start : inner.inner_start]
+                closing = part.document[inner.inner_end : part.end]
+                yield InlineCode(f"{_END}{opening}{resume}", part.name)
+                yield from _read_parts(_find_parts(inner.children), base)
+                yield InlineCode(f"{_END}{closing}{resume}", part.name, is_closing=True)
             elif field or not is_text:
                 yield InlineCode(f"{_END}{field}{part.raw}{resume}")
                 field = ""
@@ -123,6 +139,8 @@ def _read_parts(parts: Iterable[Element], base: str) -> Iterator[str | InlineCod
 def _read_run(run: Element) -> Iterator[str | InlineCode]:
     for child in run.children:
         if child.local_name == "t":
-            yield unescape(child.inner)
-        elif child.local_name in _SPACES:
-            yield InlineCode(f"</w:t>{child.raw}{_TEXT}")
+            yield unescape(child.inner).replace("\n", " ")
+        elif child.local_name in (*_BREAKS, *_SIGNS):
+            # The texts on both sides are lines of their own.
+            line_end = "\n" if child.local_name in _BREAKS else ""
+            yield from (line_end, InlineCode(f"</w:t>{child.raw}{_TEXT}"), line_end)

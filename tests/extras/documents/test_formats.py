@@ -358,14 +358,14 @@ def run(text: str, properties: str = "") -> str:
     return f'<w:r>{properties}<w:t xml:space="preserve">{text}</w:t></w:r>'
 
 
-def translated_word(body: str) -> str:
+def translated_word(body: str, translate: Callable[[str], str] = translate_cats) -> str:
     """Return the translated text of a document of Word, and check that other files stay."""
     document = f'<w:document xmlns:w="w" xmlns:mc="mc"><w:body>{body}</w:body></w:document>'
     content = io.BytesIO()
     with ZipFile(content, "w") as archive:
         archive.writestr("word/document.xml", document)
         archive.writestr("word/media/cat.png", b"cat")
-    out = ZipFile(io.BytesIO(translated(content.getvalue(), "a.docx")))
+    out = ZipFile(io.BytesIO(translated(content.getvalue(), "a.docx", translate)))
     assert out.read("word/media/cat.png") == b"cat"
     written = out.read("word/document.xml").decode()
     return written[written.index("<w:body>") + 8 : written.index("</w:body>")]
@@ -388,6 +388,31 @@ def test_a_text_box_of_word_is_translated_in_both_of_its_forms() -> None:
     drawing = f"<w:r><mc:AlternateContent>{forms}</mc:AlternateContent></w:r>"
     body = f"<w:p>{run('The cat')}{drawing}{run('and a cat')}</w:p>"
     assert translated_word(body) == body.replace("cat", "kätzé")
+
+
+def test_breaks_of_word_divide_a_text_and_page_breaks_do_not() -> None:
+    page = "<w:r><w:lastRenderedPageBreak/><w:t>The cat</w:t></w:r>"
+    control = f"<w:sdt><w:sdtPr/><w:sdtContent>{run('a cat')}</w:sdtContent></w:sdt>"
+    body = f"<w:p>{page}{run('</w:t><w:br/><w:t>A cat')}{control}</w:p>"
+    out = translated_word(body, lambda text: f"[{translate_cats(text)}]")
+    assert re.sub(r"</?w:[prt]\b[^<>]*>", "", out) == (
+        "[The kätzé]<w:br/>[A kätzé<w:sdt><w:sdtPr/><w:sdtContent>a kätzé</w:sdtContent></w:sdt>]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("word/image.xml", "<a/>", "a.docx: is no document of Word"),
+        ("word/document2.xml", "<n:document xmlns:n='w'/>", "a.docx:1: XML of Word with an"),
+    ],
+)
+def test_an_archive_without_text_of_word_is_refused(name: str, content: str, problem: str) -> None:
+    archive = io.BytesIO()
+    with ZipFile(archive, "w") as file:
+        file.writestr(name, content)
+    with pytest.raises(UserError, match=problem):
+        opened(archive.getvalue(), "a.docx")
 
 
 def test_tracked_changes_of_word_are_accepted_in_a_translation() -> None:
