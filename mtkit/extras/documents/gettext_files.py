@@ -29,7 +29,7 @@ _MESSAGE = re.compile(
 _LINE = re.compile(r"[ \t]*(?P<text>\S[^\n]*)")
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
 _OPEN_FIELD = re.compile(
-    r"charset=(?P<charset>CHARSET|(?:US-)?ASCII)\b|\bLanguage:(?P<language> *)(?=\\n)"
+    r"charset=(?P<charset>(?i:CHARSET|(?:US-)?ASCII))\b|\bLanguage:(?P<language> *)(?=\\n)"
     r"|(?P<rule>nplurals=INTEGER; plural=EXPRESSION;)"
 )
 """What a template leaves open in its header."""
@@ -37,6 +37,8 @@ _FUZZY = re.compile(r"(?<=,)[ \t]*fuzzy[ \t]*,|,[ \t]*fuzzy(?=[ \t\r]*$)")
 """The flag with one of the commas around it."""
 _PREVIOUS = re.compile(r"^[ \t]*#\|[^\n]*\n", re.MULTILINE)
 """A line of the text that a fuzzy translation was made for."""
+_IS_FORMAT = re.compile(r"^#,(?:.*,)?[ \t]*(?!no-)[a-z-]+-format\b", re.MULTILINE)
+_ARGUMENT = re.compile(r"%(\d+\$|\(\w+\))?[-+ #'0-9.*hlLqjzt]*[a-zA-Z@%]|\{(\w*)[^{}]*\}")
 
 _RULE = re.compile(r"nplurals\s*=\s*([1-6])\s*;\s*plural\s*=\s*([^;\\\"]+);")
 """Arabic has the most forms: 6."""
@@ -92,6 +94,7 @@ def read_po(document: str) -> Iterator[TextUnit]:
     done = 0
     for message in _MESSAGE.finditer(document):
         flags = _read_comments(document, done, message.start())
+        is_format = _IS_FORMAT.search(document, done, message.start())
         done = message.end()
         texts = [_read_strings(message["text"])]
         targets = _TARGET.findall(message["targets"])
@@ -105,9 +108,10 @@ def read_po(document: str) -> Iterator[TextUnit]:
                 rule = None
             yield TextUnit((), partial(_fill_header, message))
             continue
+        formats = texts if is_format else ()
         yield TextUnit(
             texts=texts,
-            write=partial(_write_message, message, flags, rule, line_end),
+            write=partial(_write_message, message, flags, rule, line_end, formats),
             translations=translations,
             is_reviewed=all(translations) and flags is None,
             has_mark=True,
@@ -138,15 +142,19 @@ def _write_message(
     flags: re.Match[str] | None,
     rule: PluralRule | None,
     line_end: str,
+    formats: Sequence[str],
     translations: Sequence[str],
     target: Target,
 ) -> Iterator[Replacement]:
     """Yield what writes a translation, and the flag "fuzzy" if it is not sure.
 
+    `formats`: the texts, if a program puts arguments into them, which must stay in their order.
     If the language has more than two plural forms, the message is fuzzy: no model can tell which
     form belongs to which numbers.
     """
-    is_sure = target.is_sure
+    pairs = zip(formats, translations, strict=False)
+    has_arguments = all(_arguments(source) == _arguments(text) for source, text in pairs)
+    is_sure = target.is_sure and has_arguments
     forms = {"msgstr": translations[0]}
     if len(translations) > 1:
         rule = rule or rule_of(target.language)
@@ -171,6 +179,12 @@ def _write_message(
             others = ""
             end += len("\n")  # no flag is left, nor a line for it
         yield Replacement(start, end, others)
+
+
+def _arguments(text: str) -> Sequence[str]:
+    """Return the arguments of a format in order, and after them the numbered and named ones."""
+    arguments = sorted(_ARGUMENT.finditer(text), key=lambda found: found[1] or found[2] or "")
+    return [argument[0] for argument in arguments]
 
 
 def _quote(text: str, line_end: str) -> str:

@@ -26,7 +26,7 @@ msgstr ""
 #: main.c:12
 #, c-format
 msgctxt "menu"
-msgid "Delete %s?"
+msgid "Delete it?"
 msgstr ""
 
 msgid "say \"hi\"\n"
@@ -55,7 +55,7 @@ def translated_po(content: str, **options: Any) -> str:
 
 def test_only_empty_targets_are_filled_unless_all_are_asked_for() -> None:
     expected = (
-        PO.replace('%s?"\nmsgstr ""', '%s?"\nmsgstr "DELETE %S?"')
+        PO.replace('it?"\nmsgstr ""', 'it?"\nmsgstr "DELETE IT?"')
         .replace('msgstr[0] ""', 'msgstr[0] "ONE"')
         .replace('msgstr[1] ""', 'msgstr[1] "MANY"')
         .replace("Language: ", "Language: de")
@@ -103,6 +103,25 @@ def test_what_is_not_sure_becomes_fuzzy(capsys: pytest.CaptureFixture[str]) -> N
 def test_an_empty_translation_leaves_a_message_as_it_is() -> None:
     content = '#, fuzzy\nmsgid "a"\nmsgstr "b"\n'
     assert translated_po(content, translate=lambda text: "", all_texts=True) == content
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "is_sure"),
+    [
+        ("%s of %d", "%s von %d", True),
+        ("%s of %d", "%d von %s", False),
+        ("%s of %d", "%s", False),
+        ("%2$s of %1$d", "%1$d von %2$s", True),
+        ("{a} of {} and %(b)s", "%(b)s, {} und {a}", True),
+    ],
+)
+def test_arguments_that_a_program_cannot_tell_apart_keep_their_order(
+    source: str, translation: str, is_sure: bool
+) -> None:
+    for flag, is_format in (("c-format", True), ("no-c-format", False)):
+        content = f'#, {flag}\nmsgid "{source}"\nmsgstr ""\n'
+        (entry,) = polib.pofile(translated_po(content, translate=lambda text: translation))
+        assert entry.fuzzy == (is_format and not is_sure)
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
