@@ -16,11 +16,14 @@ _EXTENSION = re.compile(
     r"(?P<code>^[ \t]*(?P<fence>```|~~~).*?^[ \t]*(?P=fence))"
     r"|\A(?P<front>---|\+\+\+)[ \t]*\r?\n.*?^(?P=front)[ \t]*\r?$"
     r"|^[ \t]*\$\$(?:[^\n]*\$\$|.*?(?:^[ \t]*\$\$|\$\$[ \t]*\r?$))[^\n]*"
-    r"|^[ \t]*(?::::|!!!|\?\?\?)[^\n]*"
-    r"|(?P<quote>^[ \t]*>[ \t]*)\[![A-Za-z]+\][^\n]*",
+    r"|^[ \t]*(?::::|!!!|\?\?\?|--8<--|\[TOC\]|\{%)[^\n]*"
+    r"|(?P<quote>^[ \t]*>[ \t]*)\[![A-Za-z]+\][^\n]*"
+    r"|(?P<item>^[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]+)\[[ xX]\](?=[ \t])"
+    r"|(?P<definition>^[ \t]*):[ \t]+(?=\S)"
+    r"|(?<![ \t])[ \t]*+\{[:#][^{}\n]*\}(?=[ \t]*\r?$)",
     re.DOTALL | re.MULTILINE,
 )
-"""Front matter, formulas, and lines that mark a note; and code, in which these are none."""
+"""Front matter, formulas, marks and attributes, which stay; and code, in which these are none."""
 _BLOCK_MARK = re.compile(r"\A(?:(?=#{1,6}\s|[-+*>]\s|~~~|```)|\d{1,9}(?=[.)]\s))")
 """Where a backslash keeps the start of a text from being a heading, a list, a quote or code."""
 _LINK = re.compile(
@@ -111,8 +114,10 @@ def _read_links(text: str, references: Collection[str]) -> Iterator[str | Inline
 def _blank(extension: re.Match[str]) -> str:
     if extension["code"]:
         return extension[0]
+    if extension["definition"] is not None:
+        return "- "  # which the parser knows
     line_ends = _LINE_END.findall(extension[0])
-    return (extension["quote"] or "") + "".join(line_ends)
+    return (extension["quote"] or extension["item"] or "") + "".join(line_ends)
 
 
 def _escape(text: str) -> str:

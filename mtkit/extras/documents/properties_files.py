@@ -16,6 +16,8 @@ _PROPERTY = re.compile(
 _ESCAPES = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f"}
 _ARGUMENT = re.compile(r"\{\d")
 """What texts of java.text.MessageFormat have, in which two apostrophes are one."""
+_COMPLEX = re.compile(r"'[{}]|\{[^{}]*\{|\{\w+\s*,\s*choice\b")
+"""A quoted brace, or a choice between texts."""
 _QUOTE = re.compile(r"'(?:[{}]|[^']*')")
 """What is quoted; an apostrophe without a second one, as in "it's {0}", is meant as a letter."""
 
@@ -25,6 +27,8 @@ def read_properties(document: str) -> Iterator[TextUnit]:
     is_ascii = document.isascii()
     for line in _PROPERTY.finditer(document):
         text = unescape_backslashes(line["value"])
+        if _COMPLEX.search(text):
+            continue
         has_arguments = _ARGUMENT.search(text) is not None
         if has_arguments:
             # A translation that loses an apostrophe would quote an argument, or no brace.

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from xml.sax.saxutils import escape
 
+from mtkit.corpus.characters import has_letters
 from mtkit.extras.documents.codes import NumberedText, read_content
 from mtkit.extras.documents.markup import Element, read_elements, with_attribute
 from mtkit.extras.documents.units import Replacement, Target, TextUnit
@@ -15,8 +16,8 @@ _PAIRS = re.compile("g|pc|mrk|sub")
 """Codes around text that is translated."""
 _OPEN_STATE = re.compile(r"\sstate=[\"'](?:new|initial|needs-)")
 """The state of a segment or target that is not complete."""
-_QUALIFIER = re.compile(r"\s(?:state-qualifier|subState)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
-"""What says more about a state, and is not true of another translation."""
+_QUALIFIER = re.compile(r"\s(?:state-qualifier|subState|approved)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
+"""What is not true of another translation: more about its state, and that it is approved."""
 _LANGUAGES = {"source-language": "target-language", "srcLang": "trgLang"}
 """The attributes that name both languages, in version 1.2 and in version 2."""
 
@@ -39,8 +40,12 @@ def _read_segment(segment: Element, source: Element) -> TextUnit:
     translations: list[str] = []
     is_reviewed = False
     if target is not None:
-        translated = NumberedText(read_content(target, _PAIRS))
-        translations.append(translated.text.strip())
+        content = list(read_content(target, _PAIRS))
+        translated = NumberedText(content)
+        # Some programs write a target of nothing but codes for one that is to be filled.
+        texts = [part.strip() for part in content if isinstance(part, str)]
+        if any(texts) or not has_letters(coded.text):
+            translations.append(translated.text.strip())
         is_open = _OPEN_STATE.search(segment.tag + target.tag)
         is_reviewed = not is_open and translated.codes == coded.codes
     write = partial(_write_segment, segment, source, coded)
@@ -78,17 +83,18 @@ def _write_segment(
         start = existing.start
         end = existing.end
     is_match = is_sure and target.is_match
+    changed = _QUALIFIER.sub("", segment.tag)
     if segment.local_name == "segment":
         state = "translated" if is_sure else "initial"
-        changed = with_attribute(_QUALIFIER.sub("", segment.tag), "state", state)
+        changed = with_attribute(changed, "state", state)
         if is_match:
             changed = with_attribute(changed, "subState", "mtkit:exact-match")
-        yield Replacement(segment.start, segment.inner_start, changed)
     elif not is_sure:
         tag = with_attribute(tag, "state", "needs-review-translation")
     elif is_match or " state=" in tag:
         tag = with_attribute(tag, "state", "translated")
         if is_match:
             tag = with_attribute(tag, "state-qualifier", "exact-match")
+    yield Replacement(segment.start, segment.inner_start, changed)
     content = coded.restore(translation, escape)
     yield Replacement(start, end, f"{tag}{content}</{name}>")

@@ -72,6 +72,8 @@ cot = a cat
   cot:caf\\u00e9 cat
 cot that''s {0} cat\\n
 cot = it''s '{'cot'}' of {0}
+cot = '{'cot'}'
+cot = {0,choice,0#no cot|1#one cot|1<{0} cot}
 cot = \\u0020and a cat\\u0020
 cot =
 """,
@@ -210,6 +212,15 @@ def test_a_translation_that_lost_a_code_has_all_of_them_and_is_for_review() -> N
             source, target = (root.find(f".//{{*}}{name}") for name in ("source", "target"))
             assert {child.tag for child in target} == {child.tag for child in source}
             assert state in (target.get("state"), target.getparent().get("state"))
+
+
+def test_a_new_target_of_xliff_is_not_approved_and_one_of_codes_alone_is_none() -> None:
+    document = XLIFF.replace('1">\n', '1" approved="yes">\n').replace("<target/>", "")
+    document = document.replace("</ph></source>", '</ph></source><target><x id="2"/></target>')
+    out = translated(document, "a.xlf").decode()
+    assert "approved" in document
+    assert "approved" not in out
+    assert '<x id="2"/></target>' not in out
 
 
 @pytest.mark.parametrize("name", ["a.xlf", "strings.xml"])
@@ -621,6 +632,27 @@ A cat.
     for line_end in ("\n", "\r\n"):
         content = document.replace("\n", line_end)
         assert translated(content, "a.md").decode() == content.replace("cat", "kätzé")
+
+
+def test_marks_and_attributes_of_markdown_stay() -> None:
+    document = """# A cat {#cot}
+
+- [ ] a cat
+> 1. [x] the cat
+
+A cat {: .cot }
+: The cat
+
+    a cat
+: Two cats
+
+[TOC]
+
+{% include "cot" %}
+
+--8<-- "cot.md"
+"""
+    assert translated(document, "a.md").decode() == document.replace("cat", "kätzé")
 
 
 def test_links_of_markdown_keep_their_labels() -> None:
