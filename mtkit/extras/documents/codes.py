@@ -47,6 +47,8 @@ class NumberedText:
         # The text may have such tags already: the numbers of codes begin after theirs.
         numbers = re.findall(r"</?(\d{1,7})/?>", "".join(texts))
         self._numbers = count(max(map(int, numbers), default=0) + 1)
+        self.has_text = any(map(str.strip, texts))
+        """Whether there is more than codes."""
         self._signs: list[str] = []
         self.codes: dict[str, str] = {}
         """What stands in the document, by what stands for it."""
@@ -105,18 +107,19 @@ class NumberedText:
         return places
 
     def restore(self, translation: str, escape: _Edit, write_code: _Edit = str) -> str:
-        """Return a translation with its codes; at its end those that cannot stay, or are lost."""
+        """Return a translation with its codes; at its end those that cannot stay, or are lost.
+
+        `write_code`: what is written of a code; it gets all codes, in their order in the source.
+        """
         pieces = _SIGN.split(translation)
         places = self._find_places(pieces)
-        kept = [
-            piece
-            for place, piece in enumerate(pieces)
-            if place in places or piece not in self.codes
-        ]
+        for place, piece in enumerate(pieces):
+            if piece in self.codes and place not in places:
+                pieces[place] = ""
         # In their order in the source, the document stays well-formed and no code is lost.
-        lost = Counter(self._signs) - Counter(kept)
+        lost = Counter(self._signs) - Counter(pieces)
         written = {sign: write_code(raw) for sign, raw in self.codes.items()}
-        restored = [written.get(piece) or escape(piece) for piece in (*kept, *lost.elements())]
+        restored = [written.get(piece) or escape(piece) for piece in (*pieces, *lost.elements())]
         return "".join(restored)
 
 

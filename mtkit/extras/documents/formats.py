@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import lzma
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from typing import NamedTuple
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from mtkit.corpus.files import existing_file
 from mtkit.errors import UserError
@@ -36,7 +35,7 @@ _DECLARED = re.compile(
     re.IGNORECASE,
 )
 """An encoding that XML, HTML or gettext declares; a template that leaves it open is in UTF-8."""
-_DAMAGED = (BadZipFile, RuntimeError, EOFError, OSError, lzma.LZMAError, zlib.error)
+_DAMAGED = (BadZipFile, RuntimeError, EOFError, zlib.error)
 """What zipfile raises; RuntimeError: the archive is encrypted, or packed in an unknown way."""
 
 
@@ -155,6 +154,8 @@ def _read_members(path: str, form: DocumentFormat) -> Iterator[tuple[str, bytes]
         members = archive.infolist()
         sizes = [member.file_size for member in members]
         _check_size(path, sum(sizes), form)
+        if any(member.compress_type > ZIP_DEFLATED for member in members):
+            raise BadZipFile("packed in a way that Word does not know")
         for member in members:
             if re.fullmatch(form.members, member.filename):
                 yield member.filename, archive.read(member)

@@ -33,12 +33,15 @@ _OPEN_FIELD = re.compile(
     r"|(?P<rule>nplurals=INTEGER; plural=EXPRESSION;)"
 )
 """What a template leaves open in its header."""
-_FUZZY = re.compile(r"(?<=,)[ \t]*fuzzy[ \t]*,|,[ \t]*fuzzy(?=[ \t\r]*$)")
+_FUZZY = re.compile(r"(?<=,)[ \t]*fuzzy[ \t]*,|,[ \t]*fuzzy(?=[ \t\r]*$)", re.MULTILINE)
 """The flag with one of the commas around it."""
+_NO_FLAGS = re.compile(r"\A[ \t]*#[ \t\r]*\n")
+"""A line whose flags are removed."""
 _PREVIOUS = re.compile(r"^[ \t]*#\|[^\n]*\n", re.MULTILINE)
 """A line of the text that a fuzzy translation was made for."""
 _IS_FORMAT = re.compile(r"^#,(?:.*,)?[ \t]*(?!no-)[a-z-]+-format\b", re.MULTILINE)
 _ARGUMENT = re.compile(r"%(\d+\$|\(\w+\))?[-+ #'0-9.*hlLqjzt]*[a-zA-Z@%]|\{(\w*)[^{}]*\}")
+"""An argument of C or Python, and its number or name."""
 
 _RULE = re.compile(r"nplurals\s*=\s*([1-6])\s*;\s*plural\s*=\s*([^;\\\"]+);")
 """Arabic has the most forms: 6."""
@@ -166,19 +169,14 @@ def _write_message(
         }
     lines = [f"{keyword} {_quote(text, line_end)}" for keyword, text in forms.items()]
     yield Replacement(*message.span("targets"), line_end.join(lines))
-    if flags is None:
-        if not is_sure:
-            yield Replacement(message.start(), message.start(), f"#, fuzzy{line_end}")
-        return
-    for previous in _PREVIOUS.finditer(message.string, flags.end(), message.start()):
-        yield Replacement(*previous.span(), "")
-    if is_sure:
-        start, end = flags.span("text")
-        others = _FUZZY.sub("", flags["text"])
-        if not others.strip("#\r"):
-            others = ""
-            end += len("\n")  # no flag is left, nor a line for it
-        yield Replacement(start, end, others)
+    if flags is not None:
+        comments = _PREVIOUS.sub("", message.string[flags.start() : message.start()])
+        if is_sure:
+            # If no other flag is left, the line goes too.
+            comments = _NO_FLAGS.sub("", _FUZZY.sub("", comments, count=1))
+        yield Replacement(flags.start(), message.start(), comments)
+    elif not is_sure:
+        yield Replacement(message.start(), message.start(), f"#, fuzzy{line_end}")
 
 
 def _arguments(text: str) -> Sequence[str]:

@@ -22,11 +22,10 @@ _ATTRIBUTES = rf"(?:{_STATEMENT}|[^<>\"']|{_QUOTED})*+>"
 _TOKEN = re.compile(
     rf"<!--(?:.*?-->|.*)|<\?(?:.*?\?>|.*)|<![^<>]*>|{_STATEMENT}"
     # Nothing in these elements is a tag, up to their end tag or the end of the document.
-    rf"|<(?P<raw>script|style|textarea)(?=[\s/>]){_ATTRIBUTES}(?:(?!</(?P=raw)[\s/>]).)*"
+    rf"|<(?P<raw>script|style)(?=[\s/>]){_ATTRIBUTES}(?:(?!</(?P=raw)[\s/>]).)*"
     rf"|<(?P<end>/?)(?P<name>[^\s/>\"'<!?{{]+){_ATTRIBUTES}",
     re.DOTALL | re.IGNORECASE,
 )
-_START_TAG = re.compile(rf"<[a-z][^\s/>]*{_ATTRIBUTES}", re.DOTALL | re.IGNORECASE)
 _SHOWN = re.compile(
     rf"{_STATEMENT}|\s(?:alt|aria-label|placeholder|title)\s*=\s*(?P<quote>[\"'])"
     rf"(?P<text>(?:(?!(?P=quote)|\{{[{{%#]|<[?%]).)+)(?P=quote)|{_QUOTED}",
@@ -41,7 +40,7 @@ _INLINE = re.compile(
 )
 """What stands within a text; all other tags end it."""
 _VOID = re.compile("img|wbr")
-_UNTRANSLATED = re.compile("code|kbd|math|pre|samp|svg|template|var")
+_UNTRANSLATED = re.compile("code|kbd|math|pre|samp|svg|template|textarea|var")
 """Elements that stay with all they hold."""
 _STAYS = re.compile(r"\s(?:translate\s*=\s*[\"']?no\b|class\s*=\s*[\"']?[^\"'>]*\bnotranslate\b)")
 _SPACE = r"(?:\s|&(?:nbsp|#160|#xa0|ensp|emsp|thinsp);)"
@@ -121,8 +120,8 @@ def _read_run(
 
 def _find_shown(code: str) -> Iterator[re.Match[str]]:
     """Yield the attributes of a start tag that users see."""
-    tag = _START_TAG.match(code)
-    if tag is not None and not _STAYS.search(tag[0]):
+    tag = _TOKEN.match(code)
+    if tag is not None and tag["name"] and not _STAYS.search(tag[0]):
         for attribute in _SHOWN.finditer(tag[0]):
             if attribute["text"]:
                 yield attribute

@@ -38,12 +38,11 @@ def read_subtitles(document: str) -> Iterator[TextUnit]:
         DocumentError: no line has the times of a cue.
     """
     joined: list[re.Match[str]] = []
-    last_has_tag = False
+    last_cue = ""
     for cue in _CUE.finditer(document):
-        has_tag = _TAG.search(cue["text"]) is not None
         # A tag belongs to its cue: joined, its words could go to another one.
-        is_alone = has_tag or last_has_tag
-        last_has_tag = has_tag
+        is_alone = any(map(_TAG.search, (last_cue, cue["text"])))
+        last_cue = cue["text"]
         for line in _LINE.finditer(document, *cue.span("text")):
             if joined and not _goes_on(joined, line, is_alone):
                 yield _unit_of(joined)

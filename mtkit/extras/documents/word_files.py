@@ -71,7 +71,7 @@ def _find_parts(children: Iterable[Element]) -> Iterator[Element]:
 def _find_base_format(parts: Iterable[Element]) -> str | None:
     """Return the format of the first text, which is outside of all codes; None without a text."""
     for part in parts:
-        for run in (part, *_inner(part).children):
+        for run in (part, *_find_holder(part).children):
             if run.child("t") is not None:
                 return _format_of(run)
     return None
@@ -83,8 +83,8 @@ def _write(coded: NumberedText, begin: str, translation: str) -> str:
     return _EMPTY_RUN.sub("", f"{begin}{written}{_END}")
 
 
-def _inner(part: Element) -> Element:
-    """Return what holds the runs of a hyperlink or a content control."""
+def _find_holder(part: Element) -> Element:
+    """Return the element that holds the runs of a hyperlink or a content control."""
     return part.child("sdtContent") or part
 
 
@@ -116,11 +116,11 @@ def _read_parts(parts: Iterable[Element], base: str) -> Iterator[str | InlineCod
             if depth > 0:
                 field += part.raw
             elif part.local_name in ("hyperlink", "sdt"):
-                inner = _inner(part)
-                opening = part.document[part.start : inner.inner_start]
-                closing = part.document[inner.inner_end : part.end]
+                holder = _find_holder(part)
+                opening = part.document[part.start : holder.inner_start]
+                closing = part.document[holder.inner_end : part.end]
                 yield InlineCode(f"{_END}{opening}{resume}", part.name)
-                yield from _read_parts(_find_parts(inner.children), base)
+                yield from _read_parts(_find_parts(holder.children), base)
                 yield InlineCode(f"{_END}{closing}{resume}", part.name, is_closing=True)
             elif field or not is_text:
                 yield InlineCode(f"{_END}{field}{part.raw}{resume}")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from xml.sax.saxutils import escape
 
-from mtkit.corpus.characters import has_letters
 from mtkit.extras.documents.codes import NumberedText, read_content
 from mtkit.extras.documents.markup import Element, read_elements, with_attribute
 from mtkit.extras.documents.units import Replacement, Target, TextUnit
@@ -40,11 +39,9 @@ def _read_segment(segment: Element, source: Element) -> TextUnit:
     translations: list[str] = []
     is_reviewed = False
     if target is not None:
-        content = list(read_content(target, _PAIRS))
-        translated = NumberedText(content)
+        translated = NumberedText(read_content(target, _PAIRS))
         # Some programs write a target of nothing but codes for one that is to be filled.
-        texts = [part.strip() for part in content if isinstance(part, str)]
-        if any(texts) or not has_letters(coded.text):
+        if translated.has_text or not coded.has_text:
             translations.append(translated.text.strip())
         is_open = _OPEN_STATE.search(segment.tag + target.tag)
         is_reviewed = not is_open and translated.codes == coded.codes
@@ -83,18 +80,16 @@ def _write_segment(
         start = existing.start
         end = existing.end
     is_match = is_sure and target.is_match
-    changed = _QUALIFIER.sub("", segment.tag)
+
+    def mark(tag: str, unsure_state: str, qualifier: str, match: str) -> str:
+        tag = with_attribute(tag, "state", "translated" if is_sure else unsure_state)
+        return with_attribute(tag, qualifier, match) if is_match else tag
+
+    segment_tag = _QUALIFIER.sub("", segment.tag)
     if segment.local_name == "segment":
-        state = "translated" if is_sure else "initial"
-        changed = with_attribute(changed, "state", state)
-        if is_match:
-            changed = with_attribute(changed, "subState", "mtkit:exact-match")
-    elif not is_sure:
-        tag = with_attribute(tag, "state", "needs-review-translation")
-    elif is_match or " state=" in tag:
-        tag = with_attribute(tag, "state", "translated")
-        if is_match:
-            tag = with_attribute(tag, "state-qualifier", "exact-match")
-    yield Replacement(segment.start, segment.inner_start, changed)
+        segment_tag = mark(segment_tag, "initial", "subState", "mtkit:exact-match")
+    elif is_match or not is_sure or " state=" in tag:
+        tag = mark(tag, "needs-review-translation", "state-qualifier", "exact-match")
+    yield Replacement(segment.start, segment.inner_start, segment_tag)
     content = coded.restore(translation, escape)
     yield Replacement(start, end, f"{tag}{content}</{name}>")
