@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from mtkit.config.corpora import TableCorpus
-from mtkit.config.language_codes import find_language
-from mtkit.corpus.columns import Columns, name_cells
+from mtkit.config.language_codes import find_language, short_code
+from mtkit.corpus.columns import Columns, is_column_name, name_cells
 from mtkit.corpus.files import read_lines, refuse_name
 from mtkit.corpus.importers import Importer, Texts, find_importer, suffix_of
 from mtkit.corpus.read import read_corpus
@@ -18,7 +18,7 @@ from mtkit.errors import UserError
 from mtkit.extras.tables.layout import Sample, find_layout, find_texts, parse_column
 from mtkit.extras.tables.rows import Row, read_rows
 from mtkit.extras.tables.sheets import find_sheet
-from mtkit.extras.tables.tmx import find_languages, read_tmx
+from mtkit.extras.tables.tmx import find_languages, find_variant, read_tmx
 from mtkit.extras.tables.translated_table import (
     CellTable,
     SheetTable,
@@ -57,6 +57,13 @@ def load_columns(
     return {f"column {reference}": references}, {f"column {system}": translations}
 
 
+def _language_of(name: str) -> str:
+    """Return the tag of the language that a column is named after; "" if there is none."""
+    part = name.rpartition(".")[2]  # a record around it has a name of its own
+    language = find_language(part) if is_column_name(part) else None
+    return language or ""
+
+
 class TabTable(Importer):
     """A table with tabs between its cells (`.tsv`)."""
 
@@ -80,20 +87,27 @@ class TabTable(Importer):
     def choose_columns(
         self, path: str, columns: tuple[str, str] | None, languages: tuple[str, str] | None
     ) -> Columns:
-        if columns is None:
-            return self.find_columns(path)
-        source, target = columns
-        return parse_column(source), parse_column(target)
+        if columns is not None:
+            source, target = columns
+            return parse_column(source), parse_column(target)
+        if languages is not None:
+            names = {_language_of(name): name for name in self.column_names(path)}
+            first, second = (
+                find_variant(names, language) or find_variant(names, short_code(language))
+                for language in languages
+            )
+            if first and second and first != second:
+                source, target = names[first], names[second]
+                say(f"{path}: reading {source} as source and {target} as target")
+                return source, target
+        return self.find_columns(path)
 
     def find_columns(self, path: str) -> Columns:
         """Return the columns that hold text; raise UserError if the choice is not clear."""
         return self.sample(path).find_columns()
 
     def has_both_sides(self, path: str) -> bool:
-        if not Path(path).is_file():
-            return False
-        texts = find_texts(self.sample(path).table)
-        return len(texts) > 1
+        return Path(path).is_file() and len(find_texts(self.sample(path).table)) > 1
 
     def read_cells(self, path: str, comment: str) -> Iterator[tuple[int, list[str]]] | None:
         return None
@@ -103,14 +117,14 @@ class TabTable(Importer):
             as_text = "" if self.has_sheets else f" (to translate its lines as text: < {path})"
             raise UserError(
                 f"{path} is a table; choose the column to translate with --columns: "
-                f"{self.describe_columns(path)}{as_text}"
+                f"{name_cells(self.column_names(path))}{as_text}"
             )
         if column is not None and output is not None:
             self._check_output(path, output)
 
-    def describe_columns(self, path: str) -> str:
-        """Return the columns, for messages."""
-        return name_cells(self.sample(path).known_columns())
+    def column_names(self, path: str) -> Iterable[str]:
+        """Return what may name a column."""
+        return self.sample(path).known_columns()
 
     def _check_output(self, path: str, output: Path) -> None:
         """Raise UserError if the output has the name of another kind of table."""

@@ -72,10 +72,8 @@ class RecordFile(TabTable):
         objects = _read_values(path)
         sample = list(islice(objects, SAMPLE_ROWS))
         names = dict.fromkeys(name for _, values in sample for name in values)
-        header: list[str] = []
-        for name in names:
-            _, _, last_part = name.rpartition(".")  # only this part may name a language
-            header.append(last_part)
+        # Only the last part may name a language.
+        header = [name.rpartition(".")[2] for name in names]
         if sum(map(is_column_name, header)) > 1:
             yield 1, header
         for number, values in chain(sample, objects):
@@ -84,8 +82,8 @@ class RecordFile(TabTable):
                 cells.append(_cell_of(values.get(name), f"{path}:{number}: {name}"))
             yield number, cells
 
-    def describe_columns(self, path: str) -> str:
-        return name_cells(_read_first(path))
+    def column_names(self, path: str) -> Iterable[str]:
+        return _read_first(path)
 
     def open_column(self, path: str, column: str, output: Path | None) -> Table:
         keys: set[str] = set()

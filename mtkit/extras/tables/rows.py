@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
@@ -20,6 +21,8 @@ MAX_ROW_CHARACTERS = 1 << 22
 """Largest row, whose quoted cells may have many lines."""
 DELIMITERS = ",\t;|"
 """Delimiters of a .csv; of those that fit equally well, the first is taken."""
+_NAMES_DELIMITER = re.compile(r"sep=.?\s*")
+"""The first row of a .csv for Excel."""
 
 ADVICE = {
     "new-line": OLD_LINE_ENDS_WARNING,
@@ -34,7 +37,7 @@ class Row(NamedTuple):
     number: int
     """Number of the row from 1, as a spreadsheet counts: cells may have several lines."""
     cells: list[str]
-    """The cells; none if the line is empty."""
+    """The cells; none if the line is empty or, such as `sep=;`, names the delimiter."""
     raw: str = ""
     """The row as the file has it, with its line end; blank in a spreadsheet."""
 
@@ -101,13 +104,16 @@ def _quoted_rows(path: str, lines: Iterable[str], delimiter: str) -> Iterator[Ro
     where = f"{path}:1"
     try:
         for number, cells in enumerate(reader, 1):
+            raw = "".join(taken)
+            if number == 1 and _NAMES_DELIMITER.fullmatch(raw):
+                cells.clear()
             width = width or len(cells)  # blank lines above the first row have no cells
             if any(map(str.strip, cells[width:])):
                 raise UserError(
                     f"{where}: the row has {len(cells)} cells, but the first has {width}; put "
                     f"quotes around cells that contain {delimiter!r}"
                 )
-            yield Row(number, cells, "".join(taken))
+            yield Row(number, cells, raw)
             taken.clear()
             where = f"{path}:{1 + reader.line_num}"
     except csv.Error as error:

@@ -70,9 +70,9 @@ def read_tmx(path: str, columns: Columns) -> Texts:
     paired = 0
     unpaired = 0
     for line, texts in memory.units():
-        source_tag = _find_variant(texts, source)
+        source_tag = find_variant(texts, source)
         other_tags = [tag for tag in texts if tag != source_tag]
-        target_tag = _find_variant(other_tags, target)
+        target_tag = find_variant(other_tags, target)
         if source_tag is None or target_tag is None:
             unpaired += 1
             continue
@@ -139,7 +139,7 @@ def _names_of(tag: str) -> list[str]:
     return [tag, _standard(without_region.to_tag()), str(likely.language)]
 
 
-def _find_variant(tags: Iterable[str], language: str) -> str | None:
+def find_variant(tags: Iterable[str], language: str) -> str | None:
     """Return the tag that is exactly a language, else the first of its variants."""
     variants = [tag for tag in tags if language in _names_of(tag)]
     return language if language in variants else next(iter(variants), None)

@@ -147,12 +147,15 @@ class CellTable(Table):
     def _entries(self) -> Iterator[Entry]:
         (column,) = self.layout.columns
         for row in self.open_rows():
-            if not row.cells:  # an empty line stays empty
+            if not row.cells:
                 yield Entry(row.raw)
                 continue
             raw = self._raw_of(row)
             content = raw.rstrip("\r\n")
             end = raw.removeprefix(content)
+            is_quoted = content.lstrip().startswith('"')
+            if self.width == 1 and self.delimiter in content and not is_quoted:
+                content = _in_quotes(content)
             # A short row gets empty cells, so that the new cell stands in the new column.
             missing = self.width - len(row.cells)
             before = content + missing * self.delimiter + self.delimiter
@@ -252,11 +255,11 @@ def open_cells(
     layout = find_layout(sample, [column])
     if not width:
         raise UserError(f"{path}: no column {column}; it is empty")
-    header: list[str] = []
-    for row in sample.rows:
-        if row.number == layout.header:
-            header = row.cells
+    header = next((row.cells for row in sample.rows if row.number == layout.header), [])
     lines = io.StringIO("".join(row.raw for row in sample.rows), newline="\n")
+    delimiter = find_delimiter(path, lines)
+    if width == 1 and has_quotes(path):  # a comma may be part of the text
+        delimiter = ","
     return kind(
         path=path,
         mark=byte_order_mark(path),
@@ -265,7 +268,7 @@ def open_cells(
         open_rows=open_rows,
         layout=layout,
         width=width,
-        delimiter=find_delimiter(path, lines),
+        delimiter=delimiter,
         has_quotes=has_quotes(path),
         is_all_quoted=all(row.raw.startswith('"') for row in sample.filled),
     )
@@ -312,7 +315,4 @@ def byte_order_mark(path: str) -> bytes:
     with open_existing(path) as file:
         _, reader = unpack(file, path)
         start = reader.read(4)
-    for mark in MARKS:
-        if start.startswith(mark):
-            return mark
-    return b""
+    return next((mark for mark in MARKS if start.startswith(mark)), b"")

@@ -14,6 +14,7 @@ from mtkit.corpus.columns import is_column_name
 from mtkit.corpus.files import open_input, tell_once, text_lines
 from mtkit.corpus.importers import find_importer, place_of, suffix_of
 from mtkit.decoding.glossary import Glossary
+from mtkit.decoding.text.line import without_surrogates
 from mtkit.errors import UserError
 from mtkit.extras.terms.glossary import COMMENT, QUOTED_CELL, Concept, TermGlossary, split_cell
 from mtkit.extras.terms.tbx import read_termbase
@@ -24,8 +25,6 @@ MAX_TERM_CHARACTERS = 500
 NAMES_OF_SOURCES = ("source", "src", "original")
 NAMES_OF_TARGETS = ("target", "tgt", "trg", "translation")
 """What a header calls the columns of sources and targets."""
-_NAMES_DELIMITER = re.compile(r"sep=[;,|]?")
-"""The first row of a .csv for Excel."""
 _MAY_BE_TWO_CELLS = re.compile(r"[\s;,|=]")
 
 
@@ -93,8 +92,6 @@ def load_terms(path: Path) -> TermGlossary:
         if not any(map(str.strip, cells)):
             continue
         if header is None:
-            if _NAMES_DELIMITER.fullmatch("".join(cells)):
-                continue
             header = _find_header(cells)
             if header is not None:
                 continue
@@ -184,6 +181,8 @@ def _read_row(cells: Sequence[str], place: Callable[[int], str], number: int) ->
         problem = f"over {MAX_TERM_CHARACTERS} characters; give terms, not texts"
     elif any("\ufffd" in term for term in terms):
         problem = "not UTF-8; convert the file, for example with: iconv -f CP1252 -t UTF-8"
+    elif any(term != without_surrogates(term) for term in terms):
+        problem = "half of a surrogate pair, which is no character; correct the term"
     if problem:
         raise UserError(f"{place(number)}: {problem}")
     return concept

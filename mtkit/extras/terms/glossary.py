@@ -80,8 +80,6 @@ class TermGlossary(Glossary):
     def directed(self, languages: Direction) -> TermGlossary:
         """Return the glossary with the columns of a model's source and target language.
 
-        Of two columns, one language may differ, because a model may not know its languages well.
-
         Raises:
             UserError: the glossary is for other languages.
         """
@@ -99,14 +97,13 @@ class TermGlossary(Glossary):
         # Of pairs of columns that agree equally well, the first.
         columns = max(permutations(range(len(self.languages)), 2), key=count_agreements)
         agreements, _ = count_agreements(columns)
-        has_two_columns = len(self.languages) == 2
-        if agreements < (1 if has_two_columns else 2):
+        if agreements < 2:
             source, target = languages
             raise UserError(
                 f"{self.name} has terms in {', '.join(map(str, self.languages))}, but the model "
                 f"translates {source} to {target}; give another file, or correct its header"
             )
-        if has_two_columns and columns == (0, 1):
+        if len(self.languages) == 2 and columns == (0, 1):
             return self
         chosen = self._select(*columns)
         names = " to ".join(map(str, chosen.languages))

@@ -360,6 +360,23 @@ def test_an_output_that_cannot_be_written_is_refused_before_a_model_is_loaded(
     assert error.startswith(problem)
 
 
+def test_the_row_that_names_the_delimiter_stays(copier: Translator) -> None:
+    content = b"sep=;\r\nn;English\r\n1;A dog.\r\n"
+    expected = b"sep=;\r\nn;English;translation\r\n1;A dog.;A dog.\r\n"
+    assert translated(copier, content) == expected
+
+
+def test_a_column_on_its_own_may_have_commas_without_quotes(copier: Translator) -> None:
+    content = b'English\nA dog, a cat.\n"Why, why?"\nA dog.\n'
+    translation = translated(copier, content).decode()
+    assert list(csv.reader(translation.splitlines())) == [
+        ["English", "translation"],
+        ["A dog, a cat."] * 2,
+        ["Why, why?"] * 2,
+        ["A dog."] * 2,
+    ]
+
+
 def test_rows_above_the_header_are_not_translated(copier: Translator) -> None:
     content = b"A title,\n,\nEnglish,n\nA dog.,1\n"
     assert translated(copier, content) == (

@@ -61,10 +61,10 @@ def export(
     return name
 
 
-def find_columns(path: str) -> Columns:
+def find_columns(path: str, languages: tuple[str, str] | None = None) -> Columns:
     importer = find_importer(path)
     assert importer is not None
-    return importer.choose_columns(path, None, None)
+    return importer.choose_columns(path, None, languages)
 
 
 def read(path: str, *columns: str | int) -> list[tuple[str, str]]:
@@ -209,6 +209,25 @@ def test_columns_are_asked_for_if_a_header_leaves_a_choice() -> None:
     with pytest.raises(UserError, match=r"choose two of its columns .* id, a, b, note"):
         read(export([("id", "a", "b", "note"), *rows]))
     assert read(export(rows)) == normalised(SENTENCES)
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        (("de", "en"), ("en", "de")),
+        (("fr", "German", "en-GB", "English"), ("English", "German")),
+        (("text.de", "text.en-US"), ("text.en-US", "text.de")),
+        (("en", "fr"), (0, 1)),
+    ],
+)
+def test_columns_are_read_in_the_direction_of_the_model(
+    header: Sequence[str], columns: Columns
+) -> None:
+    path = export([header, *([f"{name} {n}" for name in header] for n in range(3))])
+    assert find_columns(path, ("en", "de")) == columns
+    if "." in header[0]:
+        Path("t.jsonl").write_text('{"text": {"de": "Hund", "en-US": "dog"}}', encoding="utf-8")
+        assert find_columns("t.jsonl", ("en", "de")) == columns
 
 
 def test_names_in_capitals_are_names_of_tables() -> None:

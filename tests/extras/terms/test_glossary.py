@@ -348,7 +348,6 @@ def test_a_saved_glossary_of_many_languages_is_the_same(
         ("en-GB\tde-AT", ("de", None), ("Hund", "dog")),
         ("en\tde", (None, "de"), ("dog", "Hund")),
         ("en\tde", (None, None), ("dog", "Hund")),
-        ("en\tde", ("en", "fr"), ("dog", "Hund")),
         ("source\ttarget", ("de", "en"), ("dog", "Hund")),
         ("target\tsource", ("en", "de"), ("Hund", "dog")),
     ],
@@ -368,10 +367,13 @@ def test_an_entry_for_the_name_of_a_language_is_no_header(tmp_path: Path) -> Non
     assert first_targets(glossary) == {"English": "Englisch", "German": "Deutsch"}
 
 
-def test_a_glossary_of_other_languages_is_refused(tmp_path: Path) -> None:
-    glossary = read(tmp_path, "en\tfr\ndog\tchien\n")
-    with pytest.raises(UserError, match="terms in en, fr, but the model translates ko to de"):
-        glossary.directed(("ko", "de"))
+@pytest.mark.parametrize("languages", [("ko", "de"), ("en", "de"), ("de", "fr"), (None, "de")])
+def test_a_glossary_that_lacks_a_language_of_the_model_is_refused(
+    languages: tuple[str | None, str], tmp_path: Path
+) -> None:
+    glossary = read(tmp_path, "English\tFrench\ndog\tchien\n")
+    with pytest.raises(UserError, match="terms in en, fr, but the model translates"):
+        glossary.directed(languages)
 
 
 def test_two_terms_of_one_translation_are_its_translations_in_the_other_direction(
@@ -534,7 +536,9 @@ def test_columns_of_a_jsonl_are_the_keys_of_all_its_objects(tmp_path: Path) -> N
     assert read_terms(path).entries == {"dog": (), "cat": ("Mieze",)}
 
 
-@pytest.mark.parametrize("line", ["[1]", '"x"', '{"en": "cat", "de": [["x"]]}'])
+@pytest.mark.parametrize(
+    "line", ["[1]", '"x"', '{"en": "cat", "de": [["x"]]}', r'{"en": "cat", "de": "\ud83d"}']
+)
 def test_a_line_of_a_jsonl_without_terms_is_an_error(line: str, tmp_path: Path) -> None:
     path = tmp_path / "terms.jsonl"
     path.write_text('{"en": "dog", "de": "Hund"}\n' + line, "utf-8")
