@@ -94,6 +94,12 @@ class Running:
     """Tells the server to stop, and returns at once."""
 
 
+def address_in(server: Running) -> tuple[str, int]:
+    """Return what a socket connects to."""
+    host, port = server.url.removeprefix("http://").split(":")
+    return host, int(port)
+
+
 @contextmanager
 def running(
     translators: Mapping[str, Translator], directions: Directions, **options: Any

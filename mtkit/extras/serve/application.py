@@ -44,6 +44,8 @@ MAX_BYTES_PER_CHARACTER = 12
 """A character in JSON is at most two escapes, such as \\ud83d\\ude00; in a form, four of %F0."""
 MAX_OTHER_BYTES = 65_536
 """Room for all fields of a request but its text or its file."""
+BODY_SECONDS = 10.0
+"""How long the server waits for the next bytes of a request."""
 
 
 def build_application(service: Service, options: ServerOptions) -> Starlette:
@@ -108,11 +110,14 @@ class _Gate:
         if is_upload:
             max_bytes = MAX_UPLOAD_BYTES
         request = _limited(request, max_bytes + MAX_OTHER_BYTES)
+        # Authorization: Bearer KEY, or DeepL-Auth-Key KEY
+        key = request.headers.get("authorization", "").partition(" ")[2]
+        turns = self._service.upload_turns[self._is_key(key)]
         try:
-            async with self._service.upload_turns if is_upload else nullcontext():
+            async with turns if is_upload else nullcontext():
                 fields = await _read_request(endpoint, request)
             # Only now, because the key may be one of the fields.
-            self._check_key(request, endpoint, fields.api_key)
+            self._check_key(endpoint, fields.api_key or key)
             work = endpoint.answer(self._service, fields, **request.path_params)
             answer = await _unless_gone(request, work)
         except ClientDisconnect:
@@ -148,29 +153,38 @@ class _Gate:
             return origin is None or origin.partition("://")[2] == request.headers["host"]
         return site in ("same-origin", "none")  # "none": the user typed the address
 
-    def _check_key(self, request: Request, endpoint: Endpoint, key: str) -> None:
-        """Refuse wrong keys, as `key` or in the header, and work without a key.
+    def _is_key(self, text: str) -> bool:
+        """Return whether a text is one of the keys, if there are any.
 
         The time does not depend on where keys differ.
         """
-        # Authorization: Bearer KEY, or DeepL-Auth-Key KEY
-        given = key or request.headers.get("authorization", "").partition(" ")[2]
-        encoded = given.encode("utf-8", "replace")
+        encoded = text.encode("utf-8", "replace")
         matches = [hmac.compare_digest(key.encode(), encoded) for key in self._options.keys]
+        return not matches or any(matches)
+
+    def _check_key(self, endpoint: Endpoint, key: str) -> None:
+        """Refuse wrong keys, and work without a key."""
         is_guarded = endpoint.path.startswith((OPENAI.prefix, DEEPL.prefix))
-        is_needed = bool(given) or is_guarded or endpoint.method != "GET"
-        if self._options.keys and is_needed and not any(matches):
+        is_needed = bool(key) or is_guarded or endpoint.method != "GET"
+        if is_needed and not self._is_key(key):
             status = 401 if endpoint.path.startswith(OPENAI.prefix) else 403
             raise HTTPException(status, "the key is missing or wrong")
 
 
 def _limited(request: Request, max_bytes: int) -> Request:
-    """Return a request whose body is refused when more than `max_bytes` of it have come."""
+    """Return a request whose body is refused above `max_bytes`, or if it stops to come."""
     received = 0
+    seconds: float | None = BODY_SECONDS
 
     async def receive() -> Message:
-        nonlocal received
-        message = await request.receive()
+        nonlocal received, seconds
+        try:
+            async with asyncio.timeout(seconds):
+                message = await request.receive()
+        except TimeoutError:
+            raise HTTPException(408, "the request stopped", {"Connection": "close"}) from None
+        if not message.get("more_body"):  # the next message says that the client is gone
+            seconds = None
         received += len(message.get("body", b""))
         if received > max_bytes:
             raise HTTPException(413, f"the request is larger than {max_bytes:,} bytes")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import uuid4
@@ -203,11 +203,9 @@ async def _list_pairs(service: Service, fields: Fields) -> dict[str, Any]:
 
 async def _list_languages(service: Service, fields: LanguagesFields) -> list[dict[str, Any]]:
     directions = service.directions
-    tags = directions.sources
-    codes: Mapping[str, Sequence[str]] = {}
-    if fields.type == "target":
-        tags = directions.targets
-        codes = DEEPL_TARGETS
+    is_target = fields.type == "target"
+    tags = directions.targets if is_target else directions.sources
+    codes = DEEPL_TARGETS if is_target else {}
     languages: list[dict[str, Any]] = []
     for tag in tags:
         for code in codes.get(tag, [tag.upper()]):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
+from codecs import BOM_UTF8
 from dataclasses import replace
+from io import BufferedReader
 from pathlib import Path, PurePath
 from tempfile import gettempdir
 
@@ -13,6 +15,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
+from mtkit.corpus.files import MAX_LINE_BYTES, split_lines, text_blocks
 from mtkit.decoding.translate import Files, Format, Input, TextInput
 from mtkit.errors import UserError
 from mtkit.extras.serve.service import RETRY, ClientDocument, Service
@@ -68,7 +71,7 @@ def start_document(
     work = asyncio.create_task(translate())
     work.add_done_callback(keep)
     translated = f"{PurePath(name).stem}.{target}{suffix}"
-    document = ClientDocument(identifier, translated, path, work, secrets.token_hex(32))
+    document = ClientDocument(identifier, translated, path, work, secrets.token_hex(16))
     service.documents[identifier] = document
     # Not in a thread, because the client may go away meanwhile.
     path.touch(mode=0o600, exist_ok=False)
@@ -77,14 +80,14 @@ def start_document(
     return document
 
 
-def find_document(service: Service, identifier: str, key: str | None = None) -> ClientDocument:
-    """Return a document; `key`: None if the client needs no key besides the id.
+def find_document(service: Service, identifier: str, key: str) -> ClientDocument:
+    """Return the document with this id and key.
 
     Raises:
         HTTPException: there is no such document, or it has another key.
     """
     document = service.documents.get(identifier)
-    if document is None or key not in (None, document.key):
+    if document is None or key != document.key:
         raise HTTPException(404, "there is no such document, or its key is wrong")
     return document
 
@@ -138,15 +141,33 @@ async def _translate(
         for number, translation in enumerate(await asyncio.gather(*works), start + 1):
             written += document.output(number, translation)
     written += await asyncio.to_thread(document.end)
+    if path.suffix == ".txt":
+        original = await asyncio.to_thread(path.read_bytes)
+        if b"\r\n" in original:
+            written = written.replace(b"\n", b"\r\n")
+        if original.startswith(BOM_UTF8):
+            written[:0] = BOM_UTF8
     await asyncio.to_thread(path.write_bytes, written)
     characters = sum(map(len, lines))
     service.characters += characters
     return characters
 
 
+def _check_size(file: BufferedReader, path: Path) -> None:
+    """Refuse a text with a line that is read as blank, or that is too large when it is unpacked."""
+    size = 0
+    for line in split_lines(text_blocks(file, str(path))):
+        size += len(line) + 1
+        if size > MAX_UPLOAD_BYTES or len(line) > MAX_LINE_BYTES:
+            raise HTTPException(413, "the text is larger than 16 MiB, or a line than 1 MiB")
+    file.seek(0)
+
+
 def _open_document(path: Path) -> tuple[Input, list[str]]:
     open_document = load_plugin("actions", "open_document")
     with path.open("rb") as file:
         document: Input = open_document(path, None, False, None)
-        document = document or TextInput(file, Files(path), Format())
+        if not document:
+            _check_size(file, path)
+            document = TextInput(file, Files(path), Format())
         return document, [line.text for line in document.lines(0)]

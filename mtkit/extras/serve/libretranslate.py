@@ -122,12 +122,13 @@ def _describe(ranking: Ranking) -> list[dict[str, Any]]:
 async def _translate_file(service: Service, fields: FileFields) -> dict[str, str]:
     document = start_document(service, fields.file, fields.source, fields.target)
     await document.work
-    name = f"{document.identifier}{document.path.suffix}"
+    name = f"{document.identifier}-{document.key}{document.path.suffix}"
     return {"translatedFileUrl": f"{fields.address}download_file/{name}"}
 
 
 async def _send_file(service: Service, fields: Fields, name: str) -> FileResponse:
-    return send_document(find_document(service, name.partition(".")[0]))
+    identifier, _, key = name.partition(".")[0].partition("-")
+    return send_document(find_document(service, identifier, key))
 
 
 async def _detect(service: Service, fields: DetectFields) -> list[dict[str, Any]]:

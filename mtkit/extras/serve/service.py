@@ -33,7 +33,7 @@ DETECTED_CHARACTERS = 2_000
 SPARE_BEAM = 4
 """How much wider than the number of alternatives a beam is."""
 MAX_PARALLEL_UPLOADS = 8
-"""Most documents that are received at the same time; others wait."""
+"""Most documents that clients with a key send at the same time, or others; further ones wait."""
 MAX_PARALLEL_DOCUMENTS = 2
 """Most documents that are in memory."""
 THREADS = 4
@@ -111,7 +111,8 @@ class Service:
         """Glossaries by their ids."""
         self.documents: dict[str, ClientDocument] = {}
         """Documents by their ids, the oldest one first."""
-        self.upload_turns = asyncio.Semaphore(MAX_PARALLEL_UPLOADS)
+        self.upload_turns = [asyncio.Semaphore(MAX_PARALLEL_UPLOADS) for _ in range(2)]
+        """Of clients without a key in the header, and of those with one, who wait for no others."""
         self.document_turns = asyncio.Semaphore(MAX_PARALLEL_DOCUMENTS)
         self._load = load
         self._models: dict[str, Future[Translator]] = {}

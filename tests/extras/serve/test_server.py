@@ -35,7 +35,7 @@ from mtkit.extras.serve.interface import decode_entities, encode_entities
 from mtkit.extras.serve.server import DisconnectProtocol, listen, read_keys
 from mtkit.extras.serve.service import ServerOptions, Service
 from nasties import DEEP, INVALID, VALID
-from servers import Running, Send, application, directions_of, held_copier, running
+from servers import Send, address_in, application, directions_of, held_copier, running
 
 EN_DE = directions_of("en-de")
 FORMS = {"q": "Why?", "source": "en", "target": "de"}
@@ -401,12 +401,6 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
     monkeypatch.setattr(DisconnectProtocol, "connection_lost", connection_lost)
     return lost
-
-
-def address_in(server: Running) -> tuple[str, int]:
-    """Return what a socket connects to."""
-    host, port = server.url.removeprefix("http://").split(":")
-    return host, int(port)
 
 
 REQUEST = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"

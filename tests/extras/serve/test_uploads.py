@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import socket
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
@@ -11,13 +14,19 @@ import httpx
 import pytest
 
 from folders import copier_of, train
+from mtkit.corpus.files import MAX_LINE_BYTES
 from mtkit.extras.serve import documents
-from servers import Running, Send, application, directions_of, held_copier, running
+from servers import Running, Send, address_in, application, directions_of, held_copier, running
 
 DIRECTIONS = directions_of("en-de", "de-fr", "en-de-fr")
 HTML = b"<p>A dog runs.</p>\n<p>Why?</p>"
 """A copier gives it back as it is."""
 FORM = {"source": "en", "target": "de"}
+KEY = "0123456789abcdef"
+HALF_AN_UPLOAD = (
+    b"POST /translate_file HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n"
+    b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -72,10 +81,63 @@ def test_a_document_of_libretranslate_goes_through_both_models_of_a_pair(server:
         assert "attachment; filename*=utf-8''My%20page.fr.html" in str(response.headers)
 
 
-def test_the_lines_of_a_text_are_translated(send: Send) -> None:
-    answer = send_file(send, "TEXT.TXT", b"A dog runs.\r\n\nWhy?", source="auto")
-    result = send("GET", answer.json()["translatedFileUrl"])
-    assert result.content == b"A dog runs.\n\nWhy?\n"
+@pytest.mark.parametrize("mark", [b"", BOM_UTF8])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_text_keeps_its_lines_their_ends_and_its_byte_order_mark(
+    send: Send, mark: bytes, end: bytes
+) -> None:
+    text = mark + end.join([b"A dog runs.", b"", b"Why?", b""])
+    answer = send_file(send, "TEXT.TXT", text, source="auto")
+    assert send("GET", answer.json()["translatedFileUrl"]).content == text
+
+
+def test_a_text_is_refused_if_one_of_its_lines_or_its_unpacked_size_is_above_the_limit(
+    send: Send, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_line = b"W" * (MAX_LINE_BYTES + 1)
+    assert send_file(send, "a.txt", b"A dog runs.\n" + long_line).status_code == 413
+    monkeypatch.setattr(documents, "MAX_UPLOAD_BYTES", 1_000)
+    assert send_file(send, "a.txt", gzip.compress(b"\n" * 1_000)).status_code == 200
+    assert send_file(send, "a.txt", gzip.compress(b"\n" * 1_001)).status_code == 413
+
+
+def test_a_client_with_a_key_does_not_wait_for_uploads_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mtkit.extras.serve.service.MAX_PARALLEL_UPLOADS", 1)
+    models = {"en-de": copier_of(train())}
+    with (
+        running(models, directions_of("en-de"), keys=[KEY]) as server,
+        socket.create_connection(address_in(server)) as stranger,
+    ):
+        stranger.sendall(HALF_AN_UPLOAD)
+        while not server.service.upload_turns[False].locked():
+            pass
+        header = {"Authorization": f"Bearer {KEY}"}
+        address, files = f"{server.url}/translate_file", {"file": ("a.html", HTML)}
+        answer = httpx.post(address, files=files, data=FORM, headers=header)
+        assert answer.status_code == 200
+
+
+def test_an_upload_that_stops_is_ended_and_gives_its_place_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mtkit.extras.serve.application.BODY_SECONDS", 0.01)
+    with (
+        running({}, directions_of("en-de")) as server,
+        socket.create_connection(address_in(server), timeout=30) as client,
+    ):
+        client.sendall(HALF_AN_UPLOAD)
+        with client.makefile("rb") as response:
+            assert response.read().startswith(b"HTTP/1.1 408 ")
+        assert not server.service.upload_turns[True].locked()
+
+
+def test_a_document_of_deepl_needs_its_key_at_every_path(send: Send) -> None:
+    form = {"source_lang": "EN", "target_lang": "DE"}
+    answer = send("POST", "/v2/document", files={"file": ("a.html", HTML)}, data=form).json()
+    for name in (answer["document_id"], f"{answer['document_id']}-x"):
+        assert send("GET", f"/download_file/{name}.html").status_code == 404
 
 
 @pytest.mark.parametrize(
