@@ -23,8 +23,10 @@ student: $(INSTALLED)
 	$(BIN)/mtkit run -c configs/multi30k-en-de-student.yaml
 
 # A file of tests runs in one worker, which sets up its fixtures once; files with slow tests come first.
+# Up to four workers: one more than there are cores, because some tests wait for processes.
 # Bytecode is kept, because the tests start many processes.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
+WORKERS := $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() + 1))")
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile \
 	--no-loadscope-reorder
 
 # Fast tests of the core: CONTRIBUTING.md says what they leave out.

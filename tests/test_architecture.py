@@ -57,7 +57,7 @@ LIGHT += [
 ]
 LIGHT += ["extras/study/bench/commands", "extras/study/curves"]
 """Files that import nothing heavy, so that light commands start fast."""
-MAX_CORE_LINES = 18_316
+MAX_CORE_LINES = 18_140
 """Largest number of lines of code outside of extras; the aim is 14,000."""
 COMMAND_MODULES = {"extras.serve.command", "extras.study.commands", "extras.study.bench.commands"}
 """Modules of extras that define commands, as those of `cli` do."""

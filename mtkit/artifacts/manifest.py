@@ -25,7 +25,7 @@ from mtkit.errors import UserError
 Kind = Literal[
     "corpus", "rows", "tokenizer", "range", "batches", "checkpoint", "model", "test", "export"
 ]
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 MANIFEST = "manifest.json"
 COMMANDS: Mapping[Kind, str] = {
     "corpus": "mtkit init",
