@@ -54,6 +54,8 @@ def start_document(
         raise HTTPException(400, f"file: {suffix!r} is none of the formats {known}")
     _make_room(service)
     path = Path(gettempdir(), f"mtkit-{secrets.token_hex(8)}{suffix}")
+    # Not in a thread, because the client may go away meanwhile.
+    _store(upload, path)
     identifier = secrets.token_hex(16)
 
     async def translate() -> int:
@@ -73,11 +75,18 @@ def start_document(
     translated = f"{PurePath(name).stem}.{target}{suffix}"
     document = ClientDocument(identifier, translated, path, work, secrets.token_hex(16))
     service.documents[identifier] = document
-    # Not in a thread, because the client may go away meanwhile.
-    path.touch(mode=0o600, exist_ok=False)
-    with path.open("wb") as stored:
-        shutil.copyfileobj(upload.file, stored)
     return document
+
+
+def _store(upload: UploadFile, path: Path) -> None:
+    """Write an upload into a new file that only this user can read; leave none if that fails."""
+    path.touch(mode=0o600, exist_ok=False)
+    try:
+        with path.open("wb") as stored:
+            shutil.copyfileobj(upload.file, stored)
+    except OSError:
+        path.unlink()
+        raise
 
 
 def find_document(service: Service, identifier: str, key: str) -> ClientDocument:

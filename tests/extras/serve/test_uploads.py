@@ -213,3 +213,14 @@ def test_a_document_is_deleted_when_its_time_has_passed(
     url = send_file(send, "a.html", HTML).json()["translatedFileUrl"]
     assert send("GET", url).status_code == 404
     assert list(folder.iterdir()) == []
+
+
+def test_an_upload_that_a_full_disk_refuses_leaves_nothing(
+    send: Send, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_files: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mtkit.extras.serve.documents.shutil.copyfileobj", fail)
+    assert send_file(send, "a.html", HTML).status_code >= 500
+    assert list(folder.glob("mtkit-*")) == []
