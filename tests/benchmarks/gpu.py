@@ -174,7 +174,7 @@ class Bench:
             lines = lines[:8]
         return _in_process(_search, task, model, lines, self.seconds / 2)
 
-    def test_kernels(self) -> Row:
+    def check_kernels(self) -> Row:
         """Run the tests of the extra gpu."""
         tests = HERE.parent / "extras" / "gpu"
         command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-rfE", "--tb=line"]
@@ -239,7 +239,7 @@ class Bench:
 
 
 ROWS: Mapping[str, Callable[[Bench], Row]] = {
-    "kernels": Bench.test_kernels,
+    "kernels": Bench.check_kernels,
     "base": partial(Bench.train, name="base"),
     "big": partial(Bench.train, name="big"),
     "tiny": partial(Bench.train, name="tiny"),

@@ -418,8 +418,9 @@ def _fill(gap: _Gap, spaces: str, before: str, after: str, line: str) -> Text:
 
     `spaces`: what is there. `before`, `after`: the characters beside it; "" at the ends.
     """
-    first, *_ = (*gap.closing, *gap.others, *gap.opening)
-    between = [Text.from_one(spaces, first.start)]
+    tags = [*gap.closing, *gap.others, *gap.opening]
+    # The spaces come from where the first tag stands.
+    between = [Text.from_one(spaces, tags[0].start)]
     if gap.others:
         between = list(_space_out(gap.others, spaces, before, after, line))
     closing = [tag.new_text() for tag in gap.closing]

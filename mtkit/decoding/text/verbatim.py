@@ -60,8 +60,8 @@ def _find_runs(text: Text, tokenizer: Tokenizer) -> list[_Run]:
     """Split a text into runs that are translated and runs that are copied, in order.
 
     List marks and dates before the first word, dates and marks after the last sentence, emoji that
-    are not in the vocabulary, and text without letters beside them are copied. An emoji within a
-    sentence moves to its end, but no placeholder and no tag.
+    are not in the vocabulary, and text without letters beside them are copied. An unknown emoji
+    within a sentence is copied after that sentence; a placeholder or tag within one is part of it.
     """
     cuts = _find_cuts(text.string, tokenizer)
     bounds = list(pairwise(cuts))  # even numbers: copied text; odd numbers: other text

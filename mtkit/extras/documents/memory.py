@@ -81,8 +81,10 @@ def _reuse(unit: TextUnit, counts: Mapping[str, Mapping[str, int]]) -> TextUnit:
         found = counts.get(_key_of(text))
         if found is None:
             return unit
+        # Of equally frequent translations the last one, because `max` returns the first.
         last_first = reversed(list(found))
         translation = max(last_first, key=found.__getitem__)
+        # The spaces around the text stay.
         translations.append(text.replace(text.strip(), translation))
     if not translations:
         return unit

@@ -1,4 +1,4 @@
-"""Search on a GPU: a step of the decoder is a graph, for few shapes.
+"""Search on a GPU: a step of the decoder is a CUDA graph, for few shapes.
 
 A step of search runs hundreds of small kernels, and no two steps have the same shapes: sentences
 leave the batch, and hypotheses grow. So the inputs of a step are padded to few shapes, and keys and
@@ -111,7 +111,8 @@ class SearchDecoder(TransformerDecoder):
         return SearchState(rows, length=0)
 
     def decode(self, memory: Any, state: Any, x: Hidden, *, attention: bool = False) -> Decoded:
-        # Teacher forcing reads several symbols, and alignments need the weights of attention.
+        # Teacher forcing reads several symbols, and alignments need the weights of attention. After
+        # either, the state is a TransformerState, and stays one.
         if attention or x.shape[1] > 1 or isinstance(state, TransformerState):
             return super().decode(memory, state, x, attention=attention)
         hypotheses = len(x)

@@ -180,6 +180,7 @@ def _find_beside_words(units: Sequence[_Unit], text: str) -> range:
     """Return the numbers of the units that no colon separates from the words of a text."""
     starts = [0, *(unit.end for unit in units)]
     ends = [*(unit.start for unit in units), len(text)]
+    # Part k stands before unit k, and the last part after all units.
     between = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     with_words = [number for number, part in enumerate(between) if _WORD_CHARACTER.search(part)]
     first = 0
